@@ -1,0 +1,121 @@
+"""The door through which Django's Tasks framework comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import cached_property
+from inspect import getattr_static
+from sys import modules
+from typing import Any
+from uuid import UUID
+
+from django.core.checks import CheckMessage
+from django.core.exceptions import ImproperlyConfigured
+
+from django_claimq import checks, conf
+from django_claimq.compat import (
+    BaseTaskBackend,
+    InvalidTask,
+    Task,
+    TaskResult,
+    TaskResultDoesNotExist,
+    is_task,
+    task_enqueued,
+)
+from django_claimq.definition import ClaimqTask, restore
+
+# The models are imported where they are used: a backend is made while the apps load,
+# as soon as the first module with a task is imported.
+
+
+class ClaimqBackend(BaseTaskBackend):
+    """Keeps jobs in a table of the project's own database."""
+
+    task_class = ClaimqTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        super().__init__(alias, params)
+        self._params = params
+
+    @cached_property
+    def config(self) -> conf.Options:
+        """The settings of this backend. Raises ImproperlyConfigured where one is unusable."""
+        if self._reading.problems:
+            problem = self._reading.problems[0]
+            raise ImproperlyConfigured(f"TASKS[{self.alias!r}]: {problem.message} {problem.hint}")
+        return self._reading.options
+
+    def validate_task(self, task: Task[..., Any]) -> None:
+        """Raise InvalidTask for a task that this backend cannot run."""
+        if isinstance(task.run_after, timedelta):
+            task = restore(task, run_after=None)  # Django's check knows datetimes alone.
+        super().validate_task(task)
+        if len(task.module_path) > 255:
+            raise InvalidTask(f"{task.module_path}: the path of a task has at most 255 characters")
+
+    def enqueue(
+        self, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> TaskResult[..., Any]:
+        """Insert a job, in the caller's transaction, and return its result.
+
+        Raises InvalidTask or InvalidArguments before anything is stored.
+        """
+        from django_claimq.queueing import enqueueing, results
+
+        self._validate_for_enqueue(task)
+        job = enqueueing.insert((task, args, kwargs), self.config)
+        return self._announce(results.enqueued_result(job, task))
+
+    def enqueue_many(
+        self, calls: Sequence[tuple[Task[..., Any], Sequence[Any], Mapping[str, Any]]]
+    ) -> list[TaskResult[..., Any]]:
+        """Insert many jobs, all or none; see `django_claimq.enqueue_many`."""
+        from django_claimq.queueing import enqueueing, results
+
+        for task in {id(task): task for task, _, _ in calls}.values():
+            self._validate_for_enqueue(task)
+        jobs = enqueueing.insert_many(calls, self.config)
+        return [
+            self._announce(results.enqueued_result(job, task))
+            for job, (task, _, _) in zip(jobs, calls, strict=True)
+        ]
+
+    def get_result(self, result_id: str) -> TaskResult[..., Any]:
+        """Return the result of the job with this id, also if its task is gone.
+
+        Raises TaskResultDoesNotExist for an id that no job has.
+        """
+        from django_claimq.models import Job
+        from django_claimq.queueing import results
+
+        try:
+            job = Job.objects.using(self.config.database).get(id=UUID(str(result_id)))
+        except (ValueError, Job.DoesNotExist):
+            raise TaskResultDoesNotExist(result_id) from None
+        return results.stored_result(job)
+
+    def check(self, **kwargs: Any) -> Iterable[CheckMessage]:
+        """Return what is wrong with this backend's settings, for `manage.py check`."""
+        return list(checks.check(self.alias, self._params, self._reading))
+
+    @cached_property
+    def _reading(self) -> conf.Reading:
+        return conf.read(self.options)
+
+    def _validate_for_enqueue(self, task: Task[..., Any]) -> None:
+        self.validate_task(task)
+        found = getattr_static(modules.get(task.func.__module__), task.func.__qualname__, None)
+        if not is_task(found):
+            raise InvalidTask(
+                f"{task.module_path} is not a task, so no worker could find it: decorate the "
+                "function itself with @task, as the outermost decorator, under its own name."
+            )
+
+    def _announce(self, result: TaskResult[..., Any]) -> TaskResult[..., Any]:
+        task_enqueued.send_robust(sender=type(self), task_result=result)
+        return result

@@ -1,0 +1,93 @@
+"""The system checks of one backend: everything that can be known before a job is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+
+from django_claimq.conf import Reading
+
+_ENGINES = ("postgresql", "mysql", "sqlite3", "postgis", "spatialite")
+
+
+def check(alias: str, params: Mapping[str, Any], reading: Reading) -> Iterator[CheckMessage]:
+    """Yield what is wrong with TASKS[alias], each message with its fix in the hint."""
+    yield from _check_app()
+    yield from _check_queues(alias, params)
+    for problem in reading.problems:
+        yield Error(
+            f"TASKS[{alias!r}]: {problem.message}", hint=problem.hint, id="claimq.E002"
+        )
+    yield from _check_database(reading.options.database)
+
+
+def _check_app() -> Iterator[CheckMessage]:
+    if not apps.is_installed("django_claimq"):
+        yield Error(
+            "ClaimqBackend is configured in TASKS, but its app is not installed.",
+            hint="Add 'django_claimq' to INSTALLED_APPS and run manage.py migrate.",
+            id="claimq.E001",
+        )
+
+
+def _check_queues(alias: str, params: Mapping[str, Any]) -> Iterator[CheckMessage]:
+    queues = params.get("QUEUES", [])
+    usable = not isinstance(queues, str) and all(
+        isinstance(name, str) and 0 < len(name) <= 100 for name in queues
+    )
+    if not usable:
+        yield Error(
+            f"TASKS[{alias!r}]: QUEUES must be a list of names of 1 to 100 characters, "
+            f"not {queues!r}.",
+            hint='Write "QUEUES": ["default", "mail"]; an empty list allows any name.',
+            id="claimq.E003",
+        )
+
+
+def _check_database(alias: str) -> Iterator[CheckMessage]:
+    config = settings.DATABASES.get(alias, {})
+    engine = str(config.get("ENGINE", "")).rpartition(".")[2]
+    if engine and engine not in _ENGINES:
+        yield Error(
+            f"The jobs' database {alias!r} is of an engine that is not supported: {engine}.",
+            hint="Use PostgreSQL, MySQL, MariaDB or SQLite; OPTIONS['DATABASE'] names the alias.",
+            id="claimq.E004",
+        )
+    if engine in ("sqlite3", "spatialite"):
+        yield from _check_sqlite(alias, config)
+
+
+def _check_sqlite(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMessage]:
+    options = config.get("OPTIONS", {})
+    if str(options.get("transaction_mode", "")).upper() not in ("IMMEDIATE", "EXCLUSIVE"):
+        yield Error(
+            f"SQLite database {alias!r} does not use IMMEDIATE transactions: two workers "
+            "that claim at once would fail instead of waiting for each other.",
+            hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE".',
+            id="claimq.E005",
+        )
+    wal = "wal" in str(options.get("init_command", "")).lower()
+    if not wal and not _is_wal_file(config.get("NAME")):
+        yield Error(
+            f"SQLite database {alias!r} does not use write-ahead logging: readers and "
+            "workers would lock each other out.",
+            hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["init_command"] = '
+            '"PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL".',
+            id="claimq.E006",
+        )
+
+
+def _is_wal_file(name: Any) -> bool:
+    """Whether the file says so itself: bytes 18 and 19 (sqlite.org/fileformat.html)."""
+    if not name or ":memory:" in str(name) or "mode=memory" in str(name):
+        return True  # Nothing to log: only this process can see it.
+    try:
+        with Path(str(name)).open("rb") as file:
+            return file.read(20)[18:20] == b"\x02\x02"
+    except OSError:
+        return False

@@ -1,0 +1,302 @@
+"""How a task is defined: `@task` with our options, and the class it makes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, cast, overload
+
+from django.utils.module_loading import import_string
+
+from django_claimq.backoff import Backoff
+from django_claimq.compat import (
+    DEFAULT_TASK_BACKEND_ALIAS,
+    DEFAULT_TASK_PRIORITY,
+    DEFAULT_TASK_QUEUE_NAME,
+    GenericTask,
+    InvalidTask,
+    Task,
+    TaskResult,
+    is_task,
+    task_backends,
+)
+from django_claimq.durations import seconds
+from django_claimq.exceptions import InvalidArguments, TaskNotFound
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Duration = float | timedelta | str
+MAX_ATTEMPTS_LIMIT = 32_767
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class _Unset(Enum):
+    UNSET = "the backend's default"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = _Unset.UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimqTask(GenericTask[P, R]):
+    """A task with the options that a job queue needs.
+
+    `max_attempts`: how often it is tried, the first time included; None, the
+    default, stands for MAX_ATTEMPTS.
+    `backoff`: the delay before the next attempt, see `django_claimq.backoff`; None
+    stands for BACKOFF.
+    `timeout`: the limit of one attempt, in seconds, as timedelta or "90s"; None for
+    no limit; unset stands for TIMEOUT.
+    `tags`: short labels to find its jobs by.
+
+    Raises InvalidTask, naming the task and the option, where a value is unusable.
+    """
+
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+    timeout: Duration | None | _Unset = UNSET
+    tags: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _check_max_attempts(self)
+        _check_backoff(self)
+        _normalise(self, "timeout", _timeout)
+        _normalise(self, "tags", _tags)
+        # Not super(): a slotted dataclass is a new class, which zero-argument
+        # super() does not know.
+        GenericTask.__post_init__(self)
+
+    def using(
+        self,
+        *,
+        priority: int | None = None,
+        queue_name: str | None = None,
+        run_after: datetime | timedelta | None = None,
+        backend: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> ClaimqTask[P, R]:
+        """Return a copy of the task with other values for the jobs enqueued from it.
+
+        `run_after` is the earliest time, or the time from the enqueue until then.
+        """
+        asked = {
+            "priority": priority,
+            "queue_name": queue_name,
+            "run_after": run_after,
+            "backend": backend,
+            "tags": tags,
+        }
+        return replace(self, **{name: value for name, value in asked.items() if value is not None})
+
+
+@overload
+def task(
+    function: Callable[P, R],
+    /,
+) -> ClaimqTask[P, R]: ...
+
+
+@overload
+def task(
+    *,
+    priority: int = ...,
+    queue_name: str = ...,
+    backend: str = ...,
+    takes_context: Literal[True],
+    max_attempts: int | None = ...,
+    backoff: Backoff | None = ...,
+    timeout: Duration | None | _Unset = ...,
+    tags: Sequence[str] = ...,
+) -> Callable[[Callable[Concatenate[Any, P], R]], ClaimqTask[P, R]]: ...
+
+
+@overload
+def task(
+    *,
+    priority: int = ...,
+    queue_name: str = ...,
+    backend: str = ...,
+    takes_context: Literal[False] = ...,
+    max_attempts: int | None = ...,
+    backoff: Backoff | None = ...,
+    timeout: Duration | None | _Unset = ...,
+    tags: Sequence[str] = ...,
+) -> Callable[[Callable[P, R]], ClaimqTask[P, R]]: ...
+
+
+def task(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    priority: int = DEFAULT_TASK_PRIORITY,
+    queue_name: str = DEFAULT_TASK_QUEUE_NAME,
+    backend: str = DEFAULT_TASK_BACKEND_ALIAS,
+    takes_context: bool = False,
+    **options: Any,
+) -> Any:
+    """Make a module-level function a task; with Django's options and ours.
+
+    Works on every supported Django and whatever backend is configured: a foreign
+    one ignores `max_attempts`, `backoff`, `timeout` and `tags`, which
+    `ClaimqTask` explains. Raises TypeError for an unknown option and InvalidTask
+    for an unusable value.
+    """
+    _refuse_unknown(options)
+
+    def define(function: Callable[..., Any]) -> ClaimqTask[..., Any]:
+        return ClaimqTask(
+            func=function,
+            priority=priority,
+            queue_name=queue_name,
+            backend=backend,
+            takes_context=takes_context,
+            **options,
+        )
+
+    return define(function) if function is not None else define
+
+
+def enqueue_many(
+    calls: Iterable[tuple[Task[..., Any], Sequence[Any], Mapping[str, Any]]],
+) -> list[TaskResult[..., Any]]:
+    """Enqueue many jobs in a few statements: all of them, or none.
+
+    `calls` holds (task, args, kwargs); the results come back in its order. Raises
+    what `enqueue` raises, before anything is stored, and TypeError where the tasks
+    belong to several backends or to one that cannot do this.
+    """
+    listed = [(task, tuple(args), dict(kwargs)) for task, args, kwargs in calls]
+    aliases = {task.backend for task, _, _ in listed}
+    if not aliases:
+        return []
+    if len(aliases) > 1:
+        raise TypeError(f"enqueue_many: one backend at a time, not {sorted(aliases)}")
+    backend = task_backends[aliases.pop()]
+    if not hasattr(backend, "enqueue_many"):
+        raise TypeError(f"enqueue_many: {type(backend).__name__} cannot enqueue in bulk")
+    results: list[TaskResult[..., Any]] = backend.enqueue_many(listed)
+    return results
+
+
+def restore(task: Task[..., Any], **changes: Any) -> Task[..., Any]:
+    """Copy a task with other values and without validation.
+
+    For jobs already stored: they stay readable after a queue or a backend that they
+    name has gone from the settings.
+    """
+    copy = object.__new__(type(task))
+    for field in fields(task):
+        value = changes.get(field.name, getattr(task, field.name))
+        object.__setattr__(copy, field.name, value)
+    return copy
+
+
+def find_task(path: str) -> Task[..., Any]:
+    """Import the task at a dotted path. Raises TaskNotFound, with the cause.
+
+    Only an attribute that is a task already is accepted: a stored path can name a
+    task, never make one.
+    """
+    try:
+        found = import_string(path)
+    except Exception as error:  # A module may fail to import in any way it likes.
+        raise TaskNotFound(f"{path} cannot be imported: {error!r}") from error
+    if not is_task(found):
+        raise TaskNotFound(f"{path} is not a task but {type(found).__name__}")
+    return cast("Task[..., Any]", found)
+
+
+@lru_cache(maxsize=256)
+def missing_task(path: str) -> ClaimqTask[..., Any]:
+    """A stand-in for a task that is gone, so that its jobs can still be read."""
+
+    def missing(*args: Any, **kwargs: Any) -> None:
+        raise TaskNotFound(f"{path} is gone")
+
+    missing.__module__, _, missing.__qualname__ = path.rpartition(".")
+    missing.__name__ = missing.__qualname__
+    blank = object.__new__(ClaimqTask)
+    for field in fields(ClaimqTask):
+        default = None if field.default is MISSING else field.default
+        object.__setattr__(blank, field.name, default)
+    object.__setattr__(blank, "func", missing)
+    return blank
+
+
+def bind(task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+    """Check a call against the task's signature; return the names of its positions.
+
+    Raises InvalidArguments, with the signature, where they do not fit.
+    """
+    signature = _signature(task.func)
+    context = (None,) if task.takes_context else ()
+    try:
+        signature.bind(*context, *args, **kwargs)
+    except TypeError as error:
+        raise InvalidArguments(f"{task.module_path}{signature}: {error}") from None
+    names = [name for name, one in signature.parameters.items() if one.kind in _POSITIONAL]
+    return names[len(context) :]
+
+
+@lru_cache(maxsize=1024)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    known = {field.name for field in fields(ClaimqTask)} - {"func", "run_after"}
+    if "run_after" in options:
+        raise TypeError("run_after belongs to one job, not to the task: use .using(run_after=...)")
+    for name in options.keys() - known:
+        raise TypeError(f"task() has no option {name!r}; it has {', '.join(sorted(known))}")
+
+
+def _check_max_attempts(task: ClaimqTask[..., Any]) -> None:
+    value = task.max_attempts
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise _invalid(task, "max_attempts", f"must be a whole number from 1, not {value!r}")
+    if value > MAX_ATTEMPTS_LIMIT:
+        raise _invalid(task, "max_attempts", f"must be at most {MAX_ATTEMPTS_LIMIT}, not {value}")
+
+
+def _check_backoff(task: ClaimqTask[..., Any]) -> None:
+    if task.backoff is not None and not callable(task.backoff):
+        raise _invalid(
+            task, "backoff", f"must be callable as Exponential() is, not {task.backoff!r}"
+        )
+
+
+def _normalise(task: ClaimqTask[..., Any], name: str, parse: Callable[[Any], Any]) -> None:
+    try:
+        value = parse(getattr(task, name))
+    except (TypeError, ValueError) as error:
+        raise _invalid(task, name, str(error)) from None
+    object.__setattr__(task, name, value)
+
+
+def _timeout(value: Any) -> float | None | _Unset:
+    if value is UNSET:
+        return UNSET
+    if value is not None and seconds(value) == 0:
+        raise ValueError("must be longer than 0; None means no limit")
+    return seconds(value, allow_none=True)
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(tag, str) for tag in value):
+        raise ValueError(f"must be a list of strings, not {value!r}")
+    return tuple(value)
+
+
+def _invalid(task: ClaimqTask[..., Any], option: str, problem: str) -> InvalidTask:
+    return InvalidTask(f"{option} of task {task.func.__qualname__}: {problem}")

@@ -1,0 +1,73 @@
+from datetime import timedelta
+
+
+class ClaimqError(Exception):
+    """Base class of everything that this package raises on purpose."""
+
+
+class InvalidArguments(ClaimqError, TypeError):
+    """The arguments of an enqueue cannot be stored or do not fit the task."""
+
+
+class TaskNotFound(ClaimqError):
+    """The stored path of a job leads to no task."""
+
+
+class WorkerLost(ClaimqError):
+    """The worker stopped renewing its lease: killed, crashed, or cut off."""
+
+
+class ClaimLost(ClaimqError):
+    """This run no longer owns its job; whatever it does from here on is refused."""
+
+
+class JobCancelled(ClaimqError):
+    """The job was cancelled by a person or by its task."""
+
+
+class TaskTimeout(ClaimqError, TimeoutError):
+    """The attempt ran past its timeout."""
+
+
+class WorkerIdTaken(ClaimqError):
+    """A live worker bears the id that this one was told to bear."""
+
+
+class TaskVerdict(ClaimqError):
+    """What a task raises to choose how its run is settled. Raise a subclass."""
+
+
+class Retry(TaskVerdict):
+    """End this attempt and try again; it counts as an attempt.
+
+    `delay` is the time until then, in seconds or as a timedelta; None, the
+    default, leaves it to the task's backoff.
+    """
+
+    def __init__(self, delay: float | timedelta | None = None) -> None:
+        super().__init__(delay)
+        self.delay = delay
+
+
+class Snooze(TaskVerdict):
+    """Run again after `delay` (seconds or timedelta); it counts as no attempt."""
+
+    def __init__(self, delay: float | timedelta) -> None:
+        super().__init__(delay)
+        self.delay = delay
+
+
+class Cancel(TaskVerdict):
+    """End as CANCELLED, for `reason`."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Fail(TaskVerdict):
+    """End as FAILED, for `reason`, whatever attempts are left."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason

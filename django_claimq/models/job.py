@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from django_claimq.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
+from django_claimq.ids import uuid7
+from django_claimq.models.querysets import JobQuerySet
+from django_claimq.states import FINISHED, UNCLAIMED, State
+
+_CLAIM_IS_SET = Q(
+    claimed_by__isnull=False, claimed_at__isnull=False, lease_expires_at__isnull=False
+)
+_CLAIM_IS_CLEAR = Q(
+    claimed_by__isnull=True,
+    claimed_at__isnull=True,
+    lease_expires_at__isnull=True,
+    heartbeat_at__isnull=True,
+)
+
+
+class Job(models.Model):
+    """A task with arguments, to be run. `queueing.transitions` alone changes its state."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    task = models.CharField(max_length=255, help_text=_("Dotted path of the task."))
+    queue_name = models.CharField(max_length=100, default="default")
+    backend = models.CharField(max_length=100, default="default")
+    priority = models.SmallIntegerField(default=0, help_text=_("-100 to 100, higher first."))
+    args = models.JSONField(default=list, blank=True)
+    kwargs = models.JSONField(default=dict, blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.READY)
+    # When it may run next. Equal to enqueued_at where nobody asked for a time.
+    run_after = models.DateTimeField(db_default=Now())
+
+    # Number of the current run, from 1, counted at the claim.
+    attempt = models.PositiveSmallIntegerField(default=0)
+    max_attempts = models.PositiveSmallIntegerField(default=3)
+    # How many runs ended with their worker lost.
+    crashes = models.PositiveSmallIntegerField(default=0)
+    # The fencing token: grows with every claim, never goes back.
+    fence = models.BigIntegerField(default=0)
+
+    # The claim: set if and only if RUNNING. NULL, not "", is what "no claim" means.
+    claimed_by = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+
+    enqueued_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True, blank=True, help_text=_("First attempt."))
+    last_attempted_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    # The worker whose run succeeded; runs that did not are in the history.
+    finished_by = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001
+    result = models.JSONField(null=True, blank=True)
+    # One entry per ended attempt that did not succeed: see queueing.history.
+    history = models.JSONField(default=list, blank=True)
+
+    progress = models.JSONField(null=True, blank=True)
+    checkpoint = models.JSONField(null=True, blank=True)
+    unique_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
+    concurrency_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
+    tags = models.JSONField(default=list, blank=True)
+    metadata = models.JSONField(default=dict, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar = JobQuerySet.as_manager()
+
+    class Meta:
+        db_table = "claimq_job"
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+        permissions = [
+            ("requeue_job", "Can requeue jobs"),
+            ("cancel_job", "Can cancel jobs"),
+        ]
+        indexes = [
+            # The claim: one range per queue, in exactly the order that it asks for.
+            models.Index(
+                "queue_name",
+                F("priority").desc(),
+                "run_after",
+                "id",
+                name="claimq_job_claim",
+                condition=Q(state=State.READY),
+            ),
+            models.Index(
+                fields=["run_after", "id"],
+                name="claimq_job_promote",
+                condition=Q(state=State.SCHEDULED),
+            ),
+            # The worker's own jobs, and the rescue, which reads all of the few RUNNING
+            # rows: with the lease in an index no heartbeat could be a HOT update.
+            models.Index(
+                fields=["claimed_by", "id"],
+                name="claimq_job_claimed",
+                condition=Q(state=State.RUNNING),
+            ),
+            # Few among many finished jobs, and what people look for.
+            models.Index(
+                fields=["state", "id"],
+                name="claimq_job_unsuccessful",
+                condition=Q(state__in=[State.FAILED, State.CANCELLED]),
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                name="claimq_job_state_known", condition=Q(state__in=State.values)
+            ),
+            models.CheckConstraint(
+                name="claimq_job_claim_iff_running",
+                condition=(Q(state=State.RUNNING) & _CLAIM_IS_SET)
+                | (~Q(state=State.RUNNING) & _CLAIM_IS_CLEAR),
+            ),
+            models.CheckConstraint(
+                name="claimq_job_finished_at_iff_finished",
+                condition=Q(state__in=FINISHED, finished_at__isnull=False)
+                | (~Q(state__in=FINISHED) & Q(finished_at__isnull=True)),
+            ),
+            models.CheckConstraint(
+                name="claimq_job_priority_in_range",
+                condition=Q(priority__gte=TASK_MIN_PRIORITY, priority__lte=TASK_MAX_PRIORITY),
+            ),
+            # A claim raises the attempt: no row may wait with none left, or the claim
+            # that picks it would fail for its neighbours too.
+            models.CheckConstraint(
+                name="claimq_job_attempts_left",
+                condition=Q(attempt__lt=F("max_attempts"))
+                | (Q(attempt=F("max_attempts")) & ~Q(state__in=UNCLAIMED)),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.id}"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in FINISHED

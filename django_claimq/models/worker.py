@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def alive(self, within: float) -> WorkerQuerySet:
+        """Workers whose last heartbeat is at most `within` seconds old."""
+        return self.filter(heartbeat_at__gte=Now() - timedelta(seconds=within))
+
+    def dead(self, within: float) -> WorkerQuerySet:
+        return self.filter(heartbeat_at__lt=Now() - timedelta(seconds=within))
+
+
+class Worker(models.Model):
+    """One process that claims and runs jobs. Its row is gone once it has stopped."""
+
+    class State(models.TextChoices):
+        # Claims and runs jobs.
+        RUNNING = "RUNNING", pgettext_lazy("Worker", "Running")
+        # Claims nothing more, finishes what it holds, then exits.
+        STOPPING = "STOPPING", pgettext_lazy("Worker", "Stopping")
+
+    id = models.CharField(primary_key=True, max_length=200)
+    # Tells a process from one that bore the same id before it.
+    token = models.UUIDField(editable=False)
+    backend = models.CharField(max_length=100)
+    host = models.CharField(max_length=255)
+    pid = models.PositiveIntegerField()
+    version = models.CharField(max_length=50)
+    queues = models.JSONField(default=list)
+    concurrency = models.PositiveSmallIntegerField()
+    state = models.CharField(max_length=8, choices=State.choices, default=State.RUNNING)
+    started_at = models.DateTimeField(db_default=Now())
+    heartbeat_at = models.DateTimeField(db_default=Now())
+
+    objects: ClassVar = WorkerQuerySet.as_manager()
+
+    class Meta:
+        db_table = "claimq_worker"
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,1 @@
+"""All writes to the tables, and the reads that decide them."""

@@ -1,0 +1,174 @@
+"""Finding due jobs and claiming them. Reads scalars only: JSON stays text until it runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, F, Subquery, TextField
+from django.db.models.functions import Cast, Now
+
+from django_claimq.models.job import Job
+from django_claimq.models.worker import Worker
+from django_claimq.queueing import database, transitions
+from django_claimq.queueing.transitions import Claim, Owner
+from django_claimq.states import State
+
+_ORDER = (F("priority").desc(), F("run_after").asc(), F("id").asc())
+_COLUMNS = (
+    "id",
+    "fence",
+    "attempt",
+    "max_attempts",
+    "task",
+    "queue_name",
+    "backend",
+    "priority",
+    "run_after",
+    "enqueued_at",
+    "started_at",
+)
+_JSON_COLUMNS = ("args", "kwargs", "history", "tags", "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    """What a worker knows of the job that it claimed, as the row was at the claim.
+
+    `fence` and `attempt` are those of this claim. args, kwargs, history, tags and
+    metadata are JSON text.
+    """
+
+    id: UUID
+    fence: int
+    attempt: int
+    max_attempts: int
+    task: str
+    queue_name: str
+    backend: str
+    priority: int
+    run_after: datetime
+    enqueued_at: datetime
+    started_at: datetime | None
+    args: str
+    kwargs: str
+    history: str
+    tags: str
+    metadata: str
+    claimed_at: datetime
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(self.id, self.fence)
+
+
+class NotAllHeld(Exception):
+    """Some rows of a batch had changed; the batch must be rolled back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What an idle worker sees in one statement."""
+
+    registered: bool
+    ready: bool
+    seconds_to_next: float | None
+
+
+def glance(owner: Owner, queues: Sequence[str]) -> Glance:
+    """Look, without a transaction, whether there is anything to claim or to promote."""
+    jobs = Job.objects.using(owner.using)
+    ready = jobs.filter(state=State.READY, queue_name__in=queues)
+    scheduled = jobs.filter(state=State.SCHEDULED).order_by("run_after", "id")
+    anchor = Worker.objects.using(owner.using).filter(id=owner.worker_id)
+    row = anchor.values_list(
+        Exists(ready), Subquery(scheduled.values("run_after")[:1]), Now()
+    ).first()
+    if row is None:
+        return Glance(registered=False, ready=False, seconds_to_next=None)
+    is_ready, next_run, now = row
+    wait = None if next_run is None else (next_run - now).total_seconds()
+    return Glance(registered=True, ready=is_ready, seconds_to_next=wait)
+
+
+def queues_with_jobs(using: str) -> list[str]:
+    """Names of the queues that have READY jobs: one index probe for each."""
+    ready = Job.objects.using(using).filter(state=State.READY).order_by("queue_name")
+    names: list[str] = []
+    while (
+        name := ready.filter(queue_name__gt=names[-1] if names else "")
+        .values_list("queue_name", flat=True)
+        .first()
+    ):
+        names.append(name)
+    return names
+
+
+def claim(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list[ClaimedJob]:
+    """Claim up to `limit` due jobs of `queues`, the most urgent first, for `lease` seconds.
+
+    Joins the caller's transaction. Raises NotAllHeld where an engine without row locks
+    let another worker in between; then that transaction must be rolled back.
+    """
+    found = _lock_due(owner.using, queues, limit)
+    for fence, ids in _by_fence(found).items():
+        if transitions.claim(owner, ids, fence, lease) != len(ids):
+            raise NotAllHeld
+    return [_claimed(row) for row in found]
+
+
+def claim_singly(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list[ClaimedJob]:
+    """Claim job by job, each in a transaction of its own: slow, right on any engine."""
+    rows = _due(owner.using, queues, limit)
+    return [_claimed(row) for row in rows if _claim_one(owner, row, lease)]
+
+
+def _claim_one(owner: Owner, row: dict[str, Any], lease: float) -> bool:
+    def work() -> int:
+        return transitions.claim(owner, [row["id"]], row["fence"], lease)
+
+    return database.run(owner.using, work) == 1
+
+
+def _lock_due(using: str, queues: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    return _most_urgent(
+        (_due_in(using, queue).select_for_update(skip_locked=True) for queue in queues), limit
+    )
+
+
+def _due(using: str, queues: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    return _most_urgent((_due_in(using, queue) for queue in queues), limit)
+
+
+def _most_urgent(ranges: Any, limit: int) -> list[dict[str, Any]]:
+    """Merge the first `limit` rows of each queue's range into the first of them all."""
+    rows = [row for due in ranges for row in due[:limit]]
+    rows.sort(key=lambda row: (-row["priority"], row["run_after"], row["id"]))
+    return rows[:limit]
+
+
+def _due_in(using: str, queue: str) -> Any:
+    # One queue at a time: `IN` over several cannot walk the index in claim order.
+    jobs = Job.objects.using(using).filter(state=State.READY, queue_name=queue)
+    texts = {f"{name}_text": Cast(name, TextField()) for name in _JSON_COLUMNS}
+    return jobs.order_by(*_ORDER).values(*_COLUMNS, now=Now(), **texts)
+
+
+def _by_fence(rows: Sequence[dict[str, Any]]) -> dict[int, list[UUID]]:
+    groups: dict[int, list[UUID]] = defaultdict(list)
+    for row in rows:
+        groups[row["fence"]].append(row["id"])
+    return groups
+
+
+def _claimed(row: dict[str, Any]) -> ClaimedJob:
+    values = {name: row[name] for name in _COLUMNS}
+    values |= {name: row[f"{name}_text"] for name in _JSON_COLUMNS}
+    values["fence"] += 1
+    values["attempt"] += 1
+    values["started_at"] = row["started_at"] or row["now"]
+    return ClaimedJob(claimed_at=row["now"], **values)

@@ -1,0 +1,92 @@
+"""How this package talks to the database: transactions, retries, JSON inside SQL."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from django.db import DatabaseError, connections, transaction
+from django.db.models import F, Func, JSONField, TextField, Value
+
+T = TypeVar("T")
+
+_TRIES = 5
+# PostgreSQL: serialization failure, deadlock. MySQL: lock wait timeout, deadlock.
+_TRANSIENT = {"40001", "40P01", 1205, 1213}
+
+
+def run(using: str, work: Callable[[], T]) -> T:
+    """Run `work` in a transaction on `using`, up to five times where others got in its way.
+
+    Deadlocks, serialization failures and a locked SQLite are retried with jitter;
+    inside a caller's transaction nothing is, since only the caller can start again.
+    """
+    if connections[using].in_atomic_block:
+        return work()
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            with transaction.atomic(using=using):
+                return work()
+        except DatabaseError as error:
+            if not tries_left or not is_transient(error):
+                raise
+            time.sleep(random.uniform(0.005, 0.05) * (_TRIES - tries_left))  # noqa: S311
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def short_timeouts(using: str, seconds: float) -> Iterator[None]:
+    """A transaction that gives up after `seconds` of waiting, instead of hanging.
+
+    For side threads with a connection of their own. On PostgreSQL the settings end
+    with the transaction, so that no session state reaches a pooler.
+    """
+    connection = connections[using]
+    milliseconds = max(1, int(seconds * 1000))
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA busy_timeout = {milliseconds}")
+    with transaction.atomic(using=using):
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    f"SET LOCAL lock_timeout = {milliseconds}; "
+                    f"SET LOCAL statement_timeout = {milliseconds}"
+                )
+        yield
+
+
+def is_transient(error: DatabaseError) -> bool:
+    """Whether the same transaction may well succeed if it is tried again."""
+    cause = error.__cause__
+    code = getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
+    return code in _TRANSIENT or "database is locked" in str(error)
+
+
+class AppendJson(Func):
+    """A JSON array column with one more element, in one statement on every engine."""
+
+    output_field = JSONField()
+
+    def __init__(self, column: str, element: Any) -> None:
+        text = json.dumps(element)
+        super().__init__(F(column), Value(text, output_field=TextField()))
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        template = "(%(expressions)s::jsonb)"
+        return self.as_sql(compiler, connection, template=template, arg_joiner=" || ", **extra)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        template = "json_insert(%(expressions)s))"
+        joiner = ", '$[#]', json("
+        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner, **extra)
+
+    def as_mysql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        # JSON_EXTRACT makes JSON of the text on MySQL and MariaDB alike.
+        template = "JSON_ARRAY_APPEND(%(expressions)s, '$'))"
+        joiner = ", '$', JSON_EXTRACT("
+        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner, **extra)

@@ -1,0 +1,53 @@
+"""The entries of Job.history: one per ended attempt that did not succeed."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from django.utils import timezone
+
+from django_claimq.payload import clean_text
+
+
+class Ending(StrEnum):
+    """How the attempt ended."""
+
+    RETRIED = "retried"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+
+def entry(
+    ending: Ending,
+    error: BaseException,
+    *,
+    attempt: int,
+    worker_id: str | None,
+    started_at: datetime | None,
+) -> dict[str, Any]:
+    """Return what the history keeps of an attempt; all of it fit to be stored."""
+    return {
+        "attempt": attempt,
+        "worker": worker_id,
+        "started_at": started_at and started_at.isoformat(),
+        "finished_at": timezone.now().isoformat(),
+        "outcome": ending.value,
+        "exception": exception_path(error),
+        "traceback": clean_text(describe(error)),
+    }
+
+
+def exception_path(error: BaseException) -> str:
+    return clean_text(f"{type(error).__module__}.{type(error).__qualname__}", 255)
+
+
+def describe(error: BaseException) -> str:
+    """The traceback as text, whatever the exception does when it is looked at."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception as broken:  # An exception may break anything that looks at it.
+        return f"{exception_path(error)} (its traceback could not be formatted: {broken!r:.200})\n"

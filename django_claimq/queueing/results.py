@@ -1,0 +1,144 @@
+"""Jobs as the Tasks framework shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django_claimq.compat import Task, TaskError, TaskResult, TaskResultStatus
+from django_claimq.definition import ClaimqTask, find_task, missing_task, restore
+from django_claimq.exceptions import JobCancelled, TaskNotFound
+from django_claimq.models.job import Job
+from django_claimq.queueing.claiming import ClaimedJob
+from django_claimq.queueing.history import Ending, exception_path
+from django_claimq.queueing.transitions import Owner
+from django_claimq.states import State
+
+_STATUS = {
+    State.SCHEDULED: TaskResultStatus.READY,
+    State.READY: TaskResultStatus.READY,
+    State.WAITING: TaskResultStatus.READY,
+    State.RUNNING: TaskResultStatus.RUNNING,
+    State.SUCCESSFUL: TaskResultStatus.SUCCESSFUL,
+    State.FAILED: TaskResultStatus.FAILED,
+    State.CANCELLED: TaskResultStatus.FAILED,
+}
+
+
+def enqueued_result(job: Job, task: Task[..., Any]) -> TaskResult[..., Any]:
+    """The result of a job that was inserted just now."""
+    if task.run_after is not None:
+        task = restore(task, run_after=job.run_after)
+    return TaskResult(
+        task=task,
+        id=str(job.id),
+        status=TaskResultStatus.READY,
+        enqueued_at=job.enqueued_at,
+        started_at=None,
+        last_attempted_at=None,
+        finished_at=None,
+        args=job.args,
+        kwargs=job.kwargs,
+        backend=job.backend,
+        errors=[],
+        worker_ids=[],
+    )
+
+
+def stored_result(job: Job) -> TaskResult[..., Any]:
+    """The result of any job, also of one whose task or queue has gone."""
+    result: TaskResult[..., Any] = TaskResult(
+        task=_stored_task(job),
+        id=str(job.id),
+        status=_STATUS[State(job.state)],
+        enqueued_at=job.enqueued_at,
+        started_at=job.started_at,
+        last_attempted_at=job.last_attempted_at,
+        finished_at=job.finished_at,
+        args=job.args,
+        kwargs=job.kwargs,
+        backend=job.backend,
+        errors=_errors(job.history),
+        worker_ids=_worker_ids(job.history, job.claimed_by or job.finished_by),
+    )
+    if job.state == State.CANCELLED and not _ended_by(job.history, Ending.CANCELLED):
+        result.errors.append(_cancelled_unrun(job))
+    object.__setattr__(result, "_return_value", job.result)
+    return result
+
+
+def running_result(job: ClaimedJob, task: Task[..., Any], owner: Owner) -> TaskResult[..., Any]:
+    """The result of a job as its run begins. Raises ValueError for undecodable JSON."""
+    history = json.loads(job.history)
+    return TaskResult(
+        task=_as_enqueued(
+            task,
+            queue_name=job.queue_name,
+            backend=job.backend,
+            priority=job.priority,
+            run_after=_asked_for(job.run_after, job.enqueued_at),
+            tags=tuple(json.loads(job.tags)),
+        ),
+        id=str(job.id),
+        status=TaskResultStatus.RUNNING,
+        enqueued_at=job.enqueued_at,
+        started_at=job.started_at,
+        last_attempted_at=job.claimed_at,
+        finished_at=None,
+        args=json.loads(job.args),
+        kwargs=json.loads(job.kwargs),
+        backend=job.backend,
+        errors=_errors(history),
+        worker_ids=_worker_ids(history, owner.worker_id),
+    )
+
+
+def _stored_task(job: Job) -> Task[..., Any]:
+    try:
+        task = find_task(job.task)
+    except TaskNotFound:
+        task = missing_task(job.task)
+    return _as_enqueued(
+        task,
+        queue_name=job.queue_name,
+        backend=job.backend,
+        priority=job.priority,
+        run_after=_asked_for(job.run_after, job.enqueued_at),
+        tags=tuple(job.tags),
+    )
+
+
+def _as_enqueued(task: Task[..., Any], *, tags: tuple[str, ...], **changes: Any) -> Task[..., Any]:
+    if isinstance(task, ClaimqTask):
+        changes["tags"] = tags
+    return restore(task, **changes)
+
+
+def _asked_for(run_after: datetime, enqueued_at: datetime) -> datetime | None:
+    # The database sets both from one clock reading where nobody asked for a time.
+    return None if run_after == enqueued_at else run_after
+
+
+def _errors(history: Sequence[dict[str, Any]]) -> list[TaskError]:
+    return [
+        TaskError(exception_class_path=ended["exception"], traceback=ended["traceback"])
+        for ended in history
+    ]
+
+
+def _worker_ids(history: Sequence[dict[str, Any]], last: str | None) -> list[str]:
+    ids = [ended["worker"] for ended in history]
+    return [*ids, last] if last else ids
+
+
+def _ended_by(history: Sequence[dict[str, Any]], ending: Ending) -> bool:
+    return bool(history) and history[-1]["outcome"] == ending.value
+
+
+def _cancelled_unrun(job: Job) -> TaskError:
+    return TaskError(
+        exception_class_path=exception_path(JobCancelled()),
+        traceback=f"{exception_path(JobCancelled())}: cancelled at {job.finished_at}\n",
+    )

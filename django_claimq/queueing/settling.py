@@ -1,0 +1,143 @@
+"""Writing how runs ended: many at once where they held, one by one where some did not."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.db import DataError
+
+from django_claimq.models.job import Job
+from django_claimq.payload import unstorable
+from django_claimq.queueing import database, transitions
+from django_claimq.queueing.claiming import ClaimedJob, NotAllHeld
+from django_claimq.queueing.history import Ending, entry
+from django_claimq.queueing.outcomes import (
+    Cancelled,
+    Failed,
+    Outcome,
+    Postponed,
+    Released,
+    Retried,
+    Snoozed,
+    Succeeded,
+)
+from django_claimq.queueing.transitions import Owner
+from django_claimq.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    job: ClaimedJob
+    outcome: Outcome
+
+
+def settle(owner: Owner, settlements: Sequence[Settlement]) -> None:
+    """Settle all of them in the caller's transaction.
+
+    Raises NotAllHeld where a claim is lost; then that transaction must be rolled back
+    and `settle_one` tells which. Alike outcomes share a statement.
+    """
+    alike: dict[Any, list[Settlement]] = defaultdict(list)
+    for settlement in settlements:
+        alike[_likeness(settlement)].append(settlement)
+    for group in alike.values():
+        if _write(owner, group) != len(group):
+            raise NotAllHeld
+
+
+def settle_one(owner: Owner, settlement: Settlement) -> bool:
+    """Settle one in a transaction of its own; return whether its claim held.
+
+    What the database refuses to store is replaced by a marker that says so.
+    """
+    try:
+        return database.run(owner.using, lambda: _write(owner, [settlement])) == 1
+    except (DataError, UnicodeError, ValueError) as error:
+        storable = replace(settlement, outcome=_without_content(settlement.outcome, error))
+        return database.run(owner.using, lambda: _write(owner, [storable])) == 1
+
+
+def landed(owner: Owner, settlement: Settlement) -> bool:
+    """Whether an earlier try whose reply was lost had been committed all the same."""
+    job = settlement.job
+    row = (
+        Job.objects.using(owner.using)
+        .filter(id=job.id, fence=job.fence)
+        .exclude(state=State.RUNNING)
+        .values_list("attempt", "finished_by", "history")
+        .first()
+    )
+    if row is None:
+        return False
+    attempt, finished_by, history = row
+    match settlement.outcome:
+        case Succeeded():
+            return bool(finished_by == owner.worker_id)
+        case Snoozed() | Released() | Postponed():
+            return bool(attempt == job.attempt - 1)
+        case _:
+            last = history[-1] if history else {}
+            mine = (owner.worker_id, job.attempt)
+            return (last.get("worker"), last.get("attempt")) == mine and last.get(
+                "outcome"
+            ) != Ending.LOST
+
+
+def _likeness(settlement: Settlement) -> Any:
+    fence = settlement.job.fence
+    match settlement.outcome:
+        case Succeeded(result):
+            return fence, "succeeded", None if result is None else json.dumps(result)
+        case Released():
+            return fence, "released"
+        case _:
+            return settlement.job.id
+
+
+def _write(owner: Owner, group: Sequence[Settlement]) -> int:
+    """Write the one outcome that the group shares."""
+    first = group[0]
+    claim = first.job.claim
+    ids: list[UUID] = [settlement.job.id for settlement in group]
+    match first.outcome:
+        case Succeeded(result):
+            return transitions.succeed(owner, ids, claim.fence, result)
+        case Released():
+            return transitions.release(owner, ids, claim.fence)
+        case Retried(error, delay):
+            ended = _ended(owner, first.job, Ending.RETRIED, error)
+            return transitions.retry(owner, claim, ended, delay)
+        case Failed(error):
+            return transitions.fail(owner, claim, _ended(owner, first.job, Ending.FAILED, error))
+        case Cancelled(error):
+            return transitions.stop(owner, claim, _ended(owner, first.job, Ending.CANCELLED, error))
+        case Snoozed(delay):
+            return transitions.snooze(owner, claim, delay)
+        case Postponed(delay, metadata):
+            return transitions.postpone(owner, claim, delay, metadata)
+
+
+def _ended(owner: Owner, job: ClaimedJob, ending: Ending, error: BaseException) -> dict[str, Any]:
+    return entry(
+        ending,
+        error,
+        attempt=job.attempt,
+        worker_id=owner.worker_id,
+        started_at=job.claimed_at,
+    )
+
+
+def _without_content(outcome: Outcome, error: Exception) -> Outcome:
+    match outcome:
+        case Succeeded():
+            return Succeeded(unstorable(f"the database refused it: {error}"))
+        case Retried() | Failed() | Cancelled():
+            refused = RuntimeError(f"The database refused to store a {type(outcome.error).__name__}.")
+            return replace(outcome, error=refused)
+        case _:
+            raise error

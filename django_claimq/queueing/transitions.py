@@ -1,0 +1,300 @@
+"""Every change of a job's state, each one guarded UPDATE. Nothing else writes the state.
+
+What a worker writes to a claim names the job, RUNNING, the worker and the fence, and
+returns for how many jobs it held: a claim that is missing from the count is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import Case, DateTimeField, F, Q, Value, When
+from django.db.models.functions import Coalesce, Now
+from django.db.models.lookups import GreaterThan
+
+from django_claimq.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
+from django_claimq.exceptions import WorkerLost
+from django_claimq.models.job import Job
+from django_claimq.models.querysets import JobQuerySet
+from django_claimq.queueing import database
+from django_claimq.queueing.database import AppendJson
+from django_claimq.queueing.history import Ending, entry
+from django_claimq.states import FINISHED, UNCLAIMED, State
+
+_NO_CLAIM: dict[str, Any] = {
+    "claimed_by": None,
+    "claimed_at": None,
+    "lease_expires_at": None,
+    "heartbeat_at": None,
+}
+
+
+class Claim(NamedTuple):
+    """The right to run a job, numbered by its fence."""
+
+    id: UUID
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who claims: a worker, and the database alias of the jobs."""
+
+    using: str
+    worker_id: str
+
+    def claimed(self, ids: Sequence[UUID], fence: int) -> JobQuerySet:
+        """The guard of every write after a claim."""
+        guard = {"state": State.RUNNING, "claimed_by": self.worker_id, "fence": fence}
+        jobs: JobQuerySet = Job.objects.using(self.using).filter(**guard, **_is(ids))
+        return jobs
+
+
+def due_state(run_after: datetime) -> Case:
+    """SCHEDULED or READY, as the database's clock decides."""
+    return _scheduled_if(GreaterThan(Value(run_after, output_field=DateTimeField()), Now()))
+
+
+def promote(using: str, limit: int = 1000) -> int:
+    """SCHEDULED and due → READY, oldest first, at most `limit`."""
+
+    def work() -> int:
+        due = Job.objects.using(using).filter(state=State.SCHEDULED, run_after__lte=Now())
+        rows = due.select_for_update(skip_locked=True).order_by("run_after", "id")
+        ids = list(rows.values_list("id", flat=True)[:limit])
+        return due.filter(id__in=ids).update(state=State.READY) if ids else 0
+
+    return database.run(using, work)
+
+
+def claim(owner: Owner, ids: Sequence[UUID], fence: int, lease: float) -> int:
+    """READY → RUNNING, for jobs of one fence, for `lease` seconds."""
+    ready = Job.objects.using(owner.using).filter(state=State.READY, fence=fence, **_is(ids))
+    return ready.update(
+        state=State.RUNNING,
+        fence=F("fence") + 1,
+        attempt=F("attempt") + 1,
+        claimed_by=owner.worker_id,
+        claimed_at=Now(),
+        heartbeat_at=Now(),
+        lease_expires_at=_in(lease),
+        started_at=Coalesce("started_at", Now()),
+        last_attempted_at=Now(),
+    )
+
+
+def heartbeat(owner: Owner, ids: Sequence[UUID], fence: int, lease: float) -> int:
+    """Extend leases to `lease` seconds from now."""
+    return owner.claimed(ids, fence).update(lease_expires_at=_in(lease), heartbeat_at=Now())
+
+
+def succeed(owner: Owner, ids: Sequence[UUID], fence: int, result: Any = None) -> int:
+    """RUNNING → SUCCESSFUL."""
+    return owner.claimed(ids, fence).update(
+        state=State.SUCCESSFUL,
+        result=result,
+        finished_at=Now(),
+        finished_by=owner.worker_id,
+        **_NO_CLAIM,
+    )
+
+
+def retry(owner: Owner, claim: Claim, ended: dict[str, Any], delay: float) -> int:
+    """RUNNING → SCHEDULED in `delay` seconds, or READY; CANCELLED if that was asked for."""
+    return owner.claimed([claim.id], claim.fence).update(
+        history=AppendJson("history", ended), **_back_to_wait(delay), **_NO_CLAIM
+    )
+
+
+def fail(owner: Owner, claim: Claim, ended: dict[str, Any]) -> int:
+    """RUNNING → FAILED."""
+    return owner.claimed([claim.id], claim.fence).update(
+        state=State.FAILED,
+        history=AppendJson("history", ended),
+        finished_at=Now(),
+        **_NO_CLAIM,
+    )
+
+
+def stop(owner: Owner, claim: Claim, ended: dict[str, Any]) -> int:
+    """RUNNING → CANCELLED, by the run itself."""
+    return owner.claimed([claim.id], claim.fence).update(
+        state=State.CANCELLED,
+        history=AppendJson("history", ended),
+        finished_at=Now(),
+        **_NO_CLAIM,
+    )
+
+
+def snooze(owner: Owner, claim: Claim, delay: float) -> int:
+    """RUNNING → SCHEDULED at the task's own wish; the attempt is given back."""
+    return owner.claimed([claim.id], claim.fence).update(
+        attempt=F("attempt") - 1, **_back_to_wait(delay), **_NO_CLAIM
+    )
+
+
+def release(owner: Owner, ids: Sequence[UUID], fence: int) -> int:
+    """RUNNING → READY, unrun: its place in the queue and its attempt are given back."""
+    return owner.claimed(ids, fence).update(
+        attempt=F("attempt") - 1, **_never_begun(), **_unless_cancelled(State.READY), **_NO_CLAIM
+    )
+
+
+def postpone(owner: Owner, claim: Claim, delay: float, metadata: dict[str, Any]) -> int:
+    """RUNNING → SCHEDULED in `delay` seconds, unrun; the metadata keeps what it waits for."""
+    return owner.claimed([claim.id], claim.fence).update(
+        attempt=F("attempt") - 1,
+        metadata=metadata,
+        **_never_begun(),
+        **_back_to_wait(delay),
+        **_NO_CLAIM,
+    )
+
+
+class Rescued(NamedTuple):
+    """What a rescue did: how many jobs wait again, and which ended for good."""
+
+    returned: int
+    ended: list[UUID]
+
+
+def rescue(using: str, limit: int = 100) -> Rescued:
+    """Stale → READY, or FAILED where the attempts are spent; at most `limit`.
+
+    Rows are picked, checked again and changed in one transaction that locks them; a
+    row that another transaction holds is left to it.
+    """
+    return database.run(using, lambda: _rescue(using, limit))
+
+
+def cancel(jobs: JobQuerySet) -> int:
+    """Unclaimed → CANCELLED; RUNNING: the request to stop is noted, once."""
+    running = Q(state=State.RUNNING)
+    alive = jobs.filter(running | Q(state__in=UNCLAIMED), cancel_requested_at__isnull=True)
+    return _apart(
+        alive,
+        state=Case(When(running, then=Value(State.RUNNING)), default=Value(State.CANCELLED)),
+        finished_at=Case(When(running, then=None), default=Now(), output_field=DateTimeField()),
+        cancel_requested_at=Now(),
+    )
+
+
+def requeue(jobs: JobQuerySet) -> int:
+    """Finished → READY, with all attempts ahead of it; its history stays."""
+    return _apart(
+        jobs.filter(state__in=FINISHED),
+        state=State.READY,
+        attempt=0,
+        crashes=0,
+        run_after=Now(),
+        started_at=None,
+        last_attempted_at=None,
+        finished_at=None,
+        finished_by=None,
+        result=None,
+        cancel_requested_at=None,
+    )
+
+
+def reschedule(jobs: JobQuerySet, run_after: datetime | timedelta) -> int:
+    """SCHEDULED or READY: to run at another time, or so long from now."""
+    waiting = jobs.filter(state__in=[State.SCHEDULED, State.READY])
+    if isinstance(run_after, timedelta):
+        return _apart(waiting, run_after=Now() + run_after, state=_state_after(run_after))
+    return _apart(waiting, run_after=run_after, state=due_state(run_after))
+
+
+def move(jobs: JobQuerySet, queue_name: str) -> int:
+    """Unclaimed jobs: to another queue."""
+    if not queue_name:
+        raise ValueError("move: the queue must have a name")
+    return _apart(jobs.filter(state__in=UNCLAIMED), queue_name=queue_name)
+
+
+def reprioritise(jobs: JobQuerySet, priority: int) -> int:
+    """Unclaimed jobs: to another priority."""
+    if not TASK_MIN_PRIORITY <= priority <= TASK_MAX_PRIORITY:
+        raise ValueError(
+            f"priority must be from {TASK_MIN_PRIORITY} to {TASK_MAX_PRIORITY}, not {priority}"
+        )
+    return _apart(jobs.filter(state__in=UNCLAIMED), priority=priority)
+
+
+def _rescue(using: str, limit: int) -> Rescued:
+    jobs: JobQuerySet = Job.objects.using(using).all()
+    stale = jobs.stale().select_for_update(skip_locked=True).order_by("id")
+    rows = stale.values_list("id", "fence", "attempt", "max_attempts", "claimed_by", "claimed_at")
+    returned, ended = 0, []
+    for job_id, fence, attempt, max_attempts, worker_id, claimed_at in rows[:limit]:
+        spent = attempt >= max_attempts
+        lost = entry(
+            Ending.LOST,
+            WorkerLost(f"Worker {worker_id} stopped renewing its lease."),
+            attempt=attempt,
+            worker_id=worker_id,
+            started_at=claimed_at,
+        )
+        change = {"state": State.FAILED, "finished_at": Now()} if spent else _back_to_wait(0)
+        held = (
+            jobs.stale()
+            .filter(id=job_id, fence=fence)
+            .update(
+                crashes=F("crashes") + 1,
+                history=AppendJson("history", lost),
+                **change,
+                **_NO_CLAIM,
+            )
+        )
+        if held and spent:
+            ended.append(job_id)
+        else:
+            returned += held
+    return Rescued(returned, ended)
+
+
+def _apart(jobs: JobQuerySet, **changes: Any) -> int:
+    # order_by(): an UPDATE has no order, and MySQL would take one at its word.
+    return database.run(jobs.db, lambda: jobs.order_by().update(**changes))
+
+
+def _is(ids: Sequence[UUID]) -> dict[str, Any]:
+    return {"id": ids[0]} if len(ids) == 1 else {"id__in": sorted(ids)}
+
+
+def _in(delay: float) -> Any:
+    return Now() + timedelta(seconds=delay)
+
+
+def _scheduled_if(condition: Any) -> Case:
+    return Case(When(condition, then=Value(State.SCHEDULED)), default=Value(State.READY))
+
+
+def _state_after(delay: timedelta) -> State:
+    return State.SCHEDULED if delay > timedelta(0) else State.READY
+
+
+def _back_to_wait(delay: float) -> dict[str, Any]:
+    state = State.SCHEDULED if delay > 0 else State.READY
+    return {"run_after": _in(delay) if delay > 0 else Now(), **_unless_cancelled(state)}
+
+
+def _unless_cancelled(state: State) -> dict[str, Any]:
+    """`state`, or CANCELLED for a job that a person asked to stop meanwhile."""
+    asked = Q(cancel_requested_at__isnull=False)
+    return {
+        "state": Case(When(asked, then=Value(State.CANCELLED)), default=Value(state)),
+        "finished_at": Case(When(asked, then=Now()), default=None, output_field=DateTimeField()),
+    }
+
+
+def _never_begun() -> dict[str, Any]:
+    """The times of attempts, for a run that did not happen."""
+    first = Q(attempt=1)
+    return {
+        name: Case(When(first, then=None), default=F(name), output_field=DateTimeField())
+        for name in ("started_at", "last_attempted_at")
+    }
