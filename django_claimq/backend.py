@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from inspect import getattr_static
@@ -23,7 +23,8 @@ from django_claimq.compat import (
     is_task,
     task_enqueued,
 )
-from django_claimq.definition import ClaimqTask, restore
+from django_claimq.definition import ClaimqTask
+from django_claimq.lookup import restore
 
 # The models are imported where they are used: a backend is made while the apps load,
 # as soon as the first module with a task is imported.
@@ -52,15 +53,14 @@ class ClaimqBackend(BaseTaskBackend):
 
     def validate_task(self, task: Task[..., Any]) -> None:
         """Raise InvalidTask for a task that this backend cannot run."""
-        if isinstance(task.run_after, timedelta):
-            task = restore(task, run_after=None)  # Django's check knows datetimes alone.
-        super().validate_task(task)
+        run_after: Any = task.run_after
+        # Django's own check knows datetimes alone.
+        plain = restore(task, run_after=None) if isinstance(run_after, timedelta) else task
+        super().validate_task(plain)
         if len(task.module_path) > 255:
             raise InvalidTask(f"{task.module_path}: the path of a task has at most 255 characters")
 
-    def enqueue(
-        self, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> TaskResult[..., Any]:
+    def enqueue(self, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Insert a job, in the caller's transaction, and return its result.
 
         Raises InvalidTask or InvalidArguments before anything is stored.
@@ -99,7 +99,7 @@ class ClaimqBackend(BaseTaskBackend):
             raise TaskResultDoesNotExist(result_id) from None
         return results.stored_result(job)
 
-    def check(self, **kwargs: Any) -> Iterable[CheckMessage]:
+    def check(self, **kwargs: Any) -> list[CheckMessage]:
         """Return what is wrong with this backend's settings, for `manage.py check`."""
         return list(checks.check(self.alias, self._params, self._reading))
 

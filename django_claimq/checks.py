@@ -20,9 +20,7 @@ def check(alias: str, params: Mapping[str, Any], reading: Reading) -> Iterator[C
     yield from _check_app()
     yield from _check_queues(alias, params)
     for problem in reading.problems:
-        yield Error(
-            f"TASKS[{alias!r}]: {problem.message}", hint=problem.hint, id="claimq.E002"
-        )
+        yield Error(f"TASKS[{alias!r}]: {problem.message}", hint=problem.hint, id="claimq.E002")
     yield from _check_database(reading.options.database)
 
 

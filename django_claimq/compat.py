@@ -64,9 +64,7 @@ else:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-if TYPE_CHECKING:
-    GenericTask = Task
-elif hasattr(Task, "__class_getitem__"):
+if TYPE_CHECKING or hasattr(Task, "__class_getitem__"):
     GenericTask = Task
 else:
     # Django's Task is generic to type checkers alone; ours is so at run time too.

@@ -2,18 +2,22 @@
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from django.conf import settings
-from django.utils.module_loading import import_string
-
-from django_claimq import durations
 from django_claimq.backoff import Backoff, Exponential
 from django_claimq.durations import humanise, shown
+from django_claimq.option_parsers import (
+    DAY,
+    NOT_FROM_ENVIRONMENT,
+    PARSERS,
+    RETENTION,
+    Problem,
+    Refused,
+    from_environment,
+)
 
-DAY = 86_400.0
 ENVIRONMENT_PREFIX = "CLAIMQ_"
 
 
@@ -31,9 +35,10 @@ class Options:
     timeout: float | None = 1800.0
     #: How long a claim lasts without a heartbeat, in seconds. A dead worker's jobs wait this long.
     lease: float = 30.0
-    #: Seconds between two heartbeats; below half of the lease, so that one may get lost.
+    #: Seconds between two heartbeats; below half of the lease, so that one may get lost. Where
+    #: only a lease below 30 s is set, a third of it. Stale jobs are rescued in the same period.
     heartbeat: float = 10.0
-    #: Whether a worker with a fixed id rescues stale jobs before it starts.
+    #: Whether workers rescue stale jobs, at start-up and continuously.
     recover_stale: bool = True
     #: Seconds between two looks for due jobs when nothing wakes the worker.
     poll_interval: float = 1.0
@@ -44,9 +49,7 @@ class Options:
     #: Seconds that running jobs have to finish when the worker is told to stop.
     shutdown_timeout: float = 25.0
     #: Seconds that finished jobs are kept, per state; None keeps them for ever.
-    retention: Mapping[str, float | None] = field(
-        default_factory=lambda: {"successful": 7 * DAY, "cancelled": 7 * DAY, "failed": 30 * DAY}
-    )
+    retention: Mapping[str, float | None] = field(default_factory=lambda: dict(RETENTION))
     #: Seconds after a job was due until it is FAILED because no worker knows its task.
     unknown_task_grace: float = DAY
     #: The largest arguments of one job, in bytes of JSON.
@@ -74,18 +77,6 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong in the settings.
-
-    `option` is the key as written, `message` what is wrong, `hint` what to write instead.
-    """
-
-    option: str
-    message: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """What the settings say.
 
@@ -110,24 +101,18 @@ def read(raw: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Rea
     """
     problems: list[Problem] = []
     values: dict[str, Any] = {}
-    sources = dict.fromkeys(map(str.upper, _PARSERS), "default")
+    sources = dict.fromkeys(map(str.upper, PARSERS), "default")
     for name, value, source in _given(raw, environ, problems):
         try:
             text = source != "OPTIONS"
-            values[name] = _parse(name, _from_environment(name, value) if text else value)
+            values[name] = _parse(name, from_environment(name, value) if text else value)
             sources[name.upper()] = source
-        except _Refused as refused:
+        except Refused as refused:
             problems.append(refused.problem)
+    if "lease" in values and "heartbeat" not in values:
+        values["heartbeat"] = min(Options().heartbeat, values["lease"] / 3)
     options = _with_safe_heartbeat(Options(**values), problems)
     return Reading(options, tuple(problems), sources)
-
-
-class _Refused(ValueError):
-    """A value that does not hold; the message says what is wrong and what to write instead."""
-
-    def __init__(self, option: str, message: str, hint: str) -> None:
-        super().__init__(f"{message} {hint}")
-        self.problem = Problem(option, message, hint)
 
 
 def _given(
@@ -137,22 +122,22 @@ def _given(
     given = []
     if isinstance(raw, Mapping):
         for key, value in raw.items():
-            if isinstance(key, str) and key.isupper() and key.lower() in _PARSERS:
+            if isinstance(key, str) and key.isupper() and key.lower() in PARSERS:
                 given.append((key.lower(), value, "OPTIONS"))
             else:
                 problems.append(_unknown(key))
     else:
         hint = 'Write "OPTIONS": {"MAX_ATTEMPTS": 5}.'
         problems.append(Problem("OPTIONS", f"OPTIONS is {shown(raw)}, not a dict.", hint))
-    for name in _PARSERS:
+    for name in PARSERS:
         variable = ENVIRONMENT_PREFIX + name.upper()
-        if name not in _NOT_FROM_ENVIRONMENT and environ.get(variable):
+        if name not in NOT_FROM_ENVIRONMENT and environ.get(variable):
             given.append((name, environ[variable], f"{variable} in the environment"))
     return given
 
 
 def _unknown(key: object) -> Problem:
-    known = [name.upper() for name in _PARSERS]
+    known = [name.upper() for name in PARSERS]
     option = key if isinstance(key, str) else shown(key)
     if option.upper() in known:
         hint = f"Write it in upper case: {option.upper()}."
@@ -166,7 +151,7 @@ def _unknown(key: object) -> Problem:
 def _with_safe_heartbeat(options: Options, problems: list[Problem]) -> Options:
     try:
         _check_heartbeat(options.heartbeat, options.lease)
-    except _Refused as refused:
+    except Refused as refused:
         problems.append(refused.problem)
         return replace(options, heartbeat=options.lease / 3)
     return options
@@ -176,152 +161,11 @@ def _check_heartbeat(heartbeat: float, lease: float) -> None:
     if heartbeat >= lease / 2:
         message = f"HEARTBEAT {humanise(heartbeat)} is not below half of LEASE {humanise(lease)}."
         hint = f"Set HEARTBEAT to {humanise(lease / 3)}, or LEASE to {humanise(heartbeat * 3)}."
-        raise _Refused("HEARTBEAT", message, hint)
+        raise Refused("HEARTBEAT", message, hint)
 
 
 def _parse(name: str, value: object) -> Any:
-    if name not in _PARSERS:
+    if name not in PARSERS:
         problem = _unknown(name)
-        raise _Refused(problem.option, problem.message, problem.hint)
-    return _PARSERS[name](name.upper(), value)
-
-
-# From the environment everything is text.
-
-_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-
-
-def _from_environment(name: str, text: str) -> object:
-    parser, word = _PARSERS[name], text.strip().lower()
-    if parser is _switch:
-        return _WORDS.get(word, text)
-    if parser is _count:
-        return int(word) if word.isdecimal() and len(word) < 20 else text
-    if name == "timeout" and word == "none":
-        return None
-    return text
-
-
-# One parser per kind of option: (option as written, value) to value, raises _Refused.
-
-_Parser = Callable[[str, Any], Any]
-
-
-def _database(option: str, value: object) -> str:
-    if isinstance(value, str) and value in settings.DATABASES:
-        return value
-    aliases = ", ".join(map(repr, settings.DATABASES))
-    message = f"{option} is {shown(value)}, which is no alias in DATABASES."
-    raise _Refused(option, message, f"Write one of {aliases}.")
-
-
-_MOST = 32_767  # what a small integer column holds
-
-
-def _count(option: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST:
-        return value
-    message = f"{option} is {shown(value)}, not a whole number from 1 to {_MOST}."
-    raise _Refused(option, message, "Write a number such as 4.")
-
-
-def _switch(option: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    message = f"{option} is {shown(value)}, which is neither yes nor no."
-    raise _Refused(option, message, "Write True or False (in the environment 1 or 0).")
-
-
-def _duration(option: str, value: object) -> float:
-    try:
-        return durations.seconds(value)
-    except ValueError:
-        message = f"{option} is {shown(value)}, not a duration."
-        raise _Refused(option, message, f"Write {durations.DURATION_FORMS}.") from None
-
-
-def _positive_duration(option: str, value: object) -> float:
-    if result := _duration(option, value):
-        return result
-    message = f"{option} is {shown(value)}, it must be more than 0."
-    raise _Refused(option, message, f"Write {durations.DURATION_FORMS}.")
-
-
-def _duration_or_none(option: str, value: object) -> float | None:
-    return None if value is None else _positive_duration(option, value)
-
-
-def _size(option: str, value: object) -> int:
-    try:
-        result = durations.size(value)
-    except ValueError:
-        result = 0
-    if result:
-        return result
-    message = f"{option} is {shown(value)}, not a size of at least 1 byte."
-    raise _Refused(option, message, f"Write {durations.SIZE_FORMS}.")
-
-
-def _backoff(option: str, value: object) -> Backoff:
-    hint = "Write Exponential(), Linear(...), Steps([...]), a function, or a dotted path to one."
-    if isinstance(value, str):
-        try:
-            value = import_string(value)
-        except Exception as error:  # importing runs foreign code
-            message = f"{option} {shown(value)} cannot be imported: {error}."
-            raise _Refused(option, message, hint) from error
-    if isinstance(value, type):
-        message = f"{option} is the class {value.__qualname__}, not an object made of it."
-        raise _Refused(option, message, hint)
-    if callable(value):
-        return value
-    raise _Refused(option, f"{option} is {shown(value)}, which cannot be called.", hint)
-
-
-def _retention(option: str, value: object) -> dict[str, float | None]:
-    result: dict[str, float | None] = dict(Options().retention)
-    if not isinstance(value, Mapping):
-        hint = 'Write {"successful": "7d", "cancelled": "7d", "failed": "30d"}.'
-        raise _Refused(option, f"{option} is {shown(value)}, not a dict.", hint)
-    for state, kept in value.items():
-        if state not in result:
-            hint = f"The states are {', '.join(result)}."
-            raise _Refused(option, f"{option} has no state {shown(state)}.", hint)
-        result[state] = None if kept is None else _duration(option, kept)
-    return result
-
-
-def _schedules(option: str, value: object) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return dict(value)
-    hint = 'Write {"name of the schedule": {...}}.'
-    raise _Refused(option, f"{option} is {shown(value)}, not a dict.", hint)
-
-
-def _redact(option: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    message = f"{option} is {shown(value)}, not a list of argument names."
-    raise _Refused(option, message, 'Write a list such as ["password", "token"].')
-
-
-_PARSERS: dict[str, _Parser] = {
-    "database": _database,
-    "max_attempts": _count,
-    "backoff": _backoff,
-    "timeout": _duration_or_none,
-    "lease": _positive_duration,
-    "heartbeat": _positive_duration,
-    "recover_stale": _switch,
-    "poll_interval": _positive_duration,
-    "listen": _switch,
-    "concurrency": _count,
-    "shutdown_timeout": _duration,
-    "retention": _retention,
-    "unknown_task_grace": _duration,
-    "max_payload": _size,
-    "max_result": _size,
-    "schedules": _schedules,
-    "redact": _redact,
-}
-_NOT_FROM_ENVIRONMENT = {"retention", "schedules", "redact"}
+        raise Refused(problem.option, problem.message, problem.hint)
+    return PARSERS[name](name.upper(), value)

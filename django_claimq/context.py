@@ -41,7 +41,7 @@ class RunControl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimqContext(TaskContext):
+class ClaimqContext(TaskContext):  # type: ignore[misc,type-arg]  # frozen, not generic
     """The `context` of a task that takes one."""
 
     control: RunControl

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from functools import lru_cache
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, cast, overload
-
-from django.utils.module_loading import import_string
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, overload
 
 from django_claimq.backoff import Backoff
 from django_claimq.compat import (
@@ -21,18 +17,14 @@ from django_claimq.compat import (
     InvalidTask,
     Task,
     TaskResult,
-    is_task,
     task_backends,
 )
-from django_claimq.durations import seconds
-from django_claimq.exceptions import InvalidArguments, TaskNotFound
+from django_claimq.durations import Duration, seconds
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Duration = float | timedelta | str
 MAX_ATTEMPTS_LIMIT = 32_767
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class _Unset(Enum):
@@ -62,7 +54,7 @@ class ClaimqTask(GenericTask[P, R]):
 
     max_attempts: int | None = None
     backoff: Backoff | None = None
-    timeout: Duration | None | _Unset = UNSET
+    timeout: Duration | _Unset | None = UNSET
     tags: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -87,7 +79,7 @@ class ClaimqTask(GenericTask[P, R]):
 
         `run_after` is the earliest time, or the time from the enqueue until then.
         """
-        asked = {
+        asked: dict[str, Any] = {
             "priority": priority,
             "queue_name": queue_name,
             "run_after": run_after,
@@ -113,7 +105,7 @@ def task(
     takes_context: Literal[True],
     max_attempts: int | None = ...,
     backoff: Backoff | None = ...,
-    timeout: Duration | None | _Unset = ...,
+    timeout: Duration | _Unset | None = ...,
     tags: Sequence[str] = ...,
 ) -> Callable[[Callable[Concatenate[Any, P], R]], ClaimqTask[P, R]]: ...
 
@@ -127,7 +119,7 @@ def task(
     takes_context: Literal[False] = ...,
     max_attempts: int | None = ...,
     backoff: Backoff | None = ...,
-    timeout: Duration | None | _Unset = ...,
+    timeout: Duration | _Unset | None = ...,
     tags: Sequence[str] = ...,
 ) -> Callable[[Callable[P, R]], ClaimqTask[P, R]]: ...
 
@@ -186,71 +178,6 @@ def enqueue_many(
     return results
 
 
-def restore(task: Task[..., Any], **changes: Any) -> Task[..., Any]:
-    """Copy a task with other values and without validation.
-
-    For jobs already stored: they stay readable after a queue or a backend that they
-    name has gone from the settings.
-    """
-    copy = object.__new__(type(task))
-    for field in fields(task):
-        value = changes.get(field.name, getattr(task, field.name))
-        object.__setattr__(copy, field.name, value)
-    return copy
-
-
-def find_task(path: str) -> Task[..., Any]:
-    """Import the task at a dotted path. Raises TaskNotFound, with the cause.
-
-    Only an attribute that is a task already is accepted: a stored path can name a
-    task, never make one.
-    """
-    try:
-        found = import_string(path)
-    except Exception as error:  # A module may fail to import in any way it likes.
-        raise TaskNotFound(f"{path} cannot be imported: {error!r}") from error
-    if not is_task(found):
-        raise TaskNotFound(f"{path} is not a task but {type(found).__name__}")
-    return cast("Task[..., Any]", found)
-
-
-@lru_cache(maxsize=256)
-def missing_task(path: str) -> ClaimqTask[..., Any]:
-    """A stand-in for a task that is gone, so that its jobs can still be read."""
-
-    def missing(*args: Any, **kwargs: Any) -> None:
-        raise TaskNotFound(f"{path} is gone")
-
-    missing.__module__, _, missing.__qualname__ = path.rpartition(".")
-    missing.__name__ = missing.__qualname__
-    blank = object.__new__(ClaimqTask)
-    for field in fields(ClaimqTask):
-        default = None if field.default is MISSING else field.default
-        object.__setattr__(blank, field.name, default)
-    object.__setattr__(blank, "func", missing)
-    return blank
-
-
-def bind(task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-    """Check a call against the task's signature; return the names of its positions.
-
-    Raises InvalidArguments, with the signature, where they do not fit.
-    """
-    signature = _signature(task.func)
-    context = (None,) if task.takes_context else ()
-    try:
-        signature.bind(*context, *args, **kwargs)
-    except TypeError as error:
-        raise InvalidArguments(f"{task.module_path}{signature}: {error}") from None
-    names = [name for name, one in signature.parameters.items() if one.kind in _POSITIONAL]
-    return names[len(context) :]
-
-
-@lru_cache(maxsize=1024)
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
-
-
 def _refuse_unknown(options: Mapping[str, Any]) -> None:
     known = {field.name for field in fields(ClaimqTask)} - {"func", "run_after"}
     if "run_after" in options:
@@ -263,7 +190,7 @@ def _check_max_attempts(task: ClaimqTask[..., Any]) -> None:
     value = task.max_attempts
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # type: ignore[redundant-expr]
         raise _invalid(task, "max_attempts", f"must be a whole number from 1, not {value!r}")
     if value > MAX_ATTEMPTS_LIMIT:
         raise _invalid(task, "max_attempts", f"must be at most {MAX_ATTEMPTS_LIMIT}, not {value}")
@@ -284,12 +211,12 @@ def _normalise(task: ClaimqTask[..., Any], name: str, parse: Callable[[Any], Any
     object.__setattr__(task, name, value)
 
 
-def _timeout(value: Any) -> float | None | _Unset:
-    if value is UNSET:
-        return UNSET
-    if value is not None and seconds(value) == 0:
+def _timeout(value: Any) -> Any:
+    if value is UNSET or value is None:
+        return value
+    if (limit := seconds(value)) == 0:
         raise ValueError("must be longer than 0; None means no limit")
-    return seconds(value, allow_none=True)
+    return limit
 
 
 def _tags(value: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django_claimq.states import FINISHED, State
 
 if TYPE_CHECKING:
-    from django_claimq.models.job import Job
+    from django_claimq.models.job import Job  # noqa: F401  (in the base class's brackets)
     from django_claimq.models.worker import Worker
 
 

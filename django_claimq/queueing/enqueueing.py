@@ -10,11 +10,11 @@ from django.db import transaction
 from django.db.models.expressions import BaseExpression
 from django.db.models.functions import Now
 
+from django_claimq.arguments import bind, encode_arguments
 from django_claimq.compat import Task
 from django_claimq.conf import Options
-from django_claimq.definition import ClaimqTask, bind
+from django_claimq.definition import ClaimqTask
 from django_claimq.models.job import Job
-from django_claimq.payload import encode_arguments
 from django_claimq.queueing.transitions import due_state
 from django_claimq.states import State
 

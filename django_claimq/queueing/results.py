@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from django_claimq.compat import Task, TaskError, TaskResult, TaskResultStatus
-from django_claimq.definition import ClaimqTask, find_task, missing_task, restore
+from django_claimq.definition import ClaimqTask
 from django_claimq.exceptions import JobCancelled, TaskNotFound
+from django_claimq.lookup import find_task, missing_task, restore
 from django_claimq.models.job import Job
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.history import Ending, exception_path

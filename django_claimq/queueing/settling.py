@@ -137,7 +137,9 @@ def _without_content(outcome: Outcome, error: Exception) -> Outcome:
         case Succeeded():
             return Succeeded(unstorable(f"the database refused it: {error}"))
         case Retried() | Failed() | Cancelled():
-            refused = RuntimeError(f"The database refused to store a {type(outcome.error).__name__}.")
+            refused = RuntimeError(
+                f"The database refused to store a {type(outcome.error).__name__}."
+            )
             return replace(outcome, error=refused)
         case _:
             raise error

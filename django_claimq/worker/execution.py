@@ -10,11 +10,12 @@ from typing import Any
 
 from django.utils import timezone
 
+from django_claimq.arguments import bind
 from django_claimq.backoff import delay_after
 from django_claimq.compat import Task, TaskResult, task_started
 from django_claimq.conf import Options
 from django_claimq.context import ClaimqContext
-from django_claimq.definition import UNSET, ClaimqTask, bind, find_task
+from django_claimq.definition import UNSET, ClaimqTask
 from django_claimq.exceptions import (
     Cancel,
     Fail,
@@ -23,6 +24,7 @@ from django_claimq.exceptions import (
     Snooze,
     TaskNotFound,
 )
+from django_claimq.lookup import find_task
 from django_claimq.payload import encode_result
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.outcomes import (

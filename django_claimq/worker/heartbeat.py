@@ -80,9 +80,7 @@ class Heartbeat:
 
     def _find_cancelled(self, runs: Sequence[Run]) -> None:
         mine = Job.objects.using(self._owner.using).held_by(self._owner.worker_id)
-        asked = set(
-            mine.filter(cancel_requested_at__isnull=False).values_list("id", "fence")
-        )
+        asked = set(mine.filter(cancel_requested_at__isnull=False).values_list("id", "fence"))
         self._stop(
             [run for run in runs if (run.job.id, run.job.fence) in asked],
             JobCancelled("Cancelled on request."),

@@ -192,7 +192,9 @@ class Loop:
 
     def _release_stuck(self) -> None:
         """Release what was claimed ahead and waits behind jobs that turned out to be slow."""
-        oldest = min((run.claimed_at for run in self._held.snapshot() if not run.begun), default=None)
+        oldest = min(
+            (run.claimed_at for run in self._held.snapshot() if not run.begun), default=None
+        )
         if oldest is not None and time.monotonic() - oldest > _UNBEGUN_LIMIT:
             self._pace.nothing_ahead()
             self._release_unbegun()
@@ -207,7 +209,7 @@ class Loop:
         self._uncertain = True
         self._failures += 1
         connections[self._owner.using].close()
-        delay = min(0.1 * 2 ** min(self._failures, 6), 3.0) * random.uniform(0.5, 1.0)  # noqa: S311
+        delay: float = min(0.1 * 2 ** min(self._failures, 6), 3.0) * random.uniform(0.5, 1.0)  # noqa: S311
         logger.warning("Database: %s; again in %.1f s", str(error).strip(), delay)
         return delay
 

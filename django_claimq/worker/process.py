@@ -64,7 +64,7 @@ class WorkerProcess:
         return self._leave_asked
 
     def run(self) -> ExitCode:
-        """Work until stopped or done. Raises WorkerIdTaken and what the database raises at start."""
+        """Work until stopped or done. Raises WorkerIdTaken, and database errors of the start."""
         plan = self._plan
         if plan.options.recover_stale:
             maintenance.rescue(plan.owner.using, plan.sender)

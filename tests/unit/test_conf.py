@@ -146,7 +146,7 @@ def test_options_that_are_no_dict_are_a_problem_and_the_environment_still_counts
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"LEASE": 15}, True),
+        ({"LEASE": 15, "HEARTBEAT": 10}, True),
         ({"HEARTBEAT": 15}, True),
         ({"HEARTBEAT": 14.9}, False),
         ({"HEARTBEAT": 20, "LEASE": 60}, False),
@@ -159,10 +159,17 @@ def test_the_heartbeat_must_be_below_half_of_the_lease(settings, problem):
 
 
 def test_the_hint_about_the_heartbeat_holds():
-    hint = problem_of({"LEASE": 15}).hint
+    hint = problem_of({"LEASE": 15, "HEARTBEAT": 10}).hint
     assert hint == "Set HEARTBEAT to 5s, or LEASE to 30s."
     assert read({"LEASE": 15, "HEARTBEAT": "5s"}, {}).problems == ()
     assert read({"LEASE": "30s"}, {}).problems == ()
+
+
+def test_a_short_lease_alone_brings_a_heartbeat_that_fits_it():
+    reading = read({"LEASE": 15}, {})
+    assert reading.problems == ()
+    assert reading.options.heartbeat == 5.0
+    assert read({"LEASE": 60}, {}).options.heartbeat == 10.0
 
 
 @pytest.mark.parametrize(

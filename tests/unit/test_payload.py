@@ -14,15 +14,10 @@ from django.utils.translation import gettext_lazy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_claimq.arguments import encode_arguments
 from django_claimq.exceptions import ClaimqError, InvalidArguments
-from django_claimq.payload import (
-    MAX_DEPTH,
-    _first_flaw,
-    clean_text,
-    decode,
-    encode_arguments,
-    encode_result,
-)
+from django_claimq.flaws import MAX_DEPTH, first_flaw
+from django_claimq.payload import clean_text, decode, encode_result
 
 MB = 1_000_000
 
@@ -257,7 +252,7 @@ ANYTHING = st.recursive(
 
 @given(ANYTHING)
 def test_what_is_accepted_comes_back_equal_and_both_paths_agree(value):
-    flaw = _first_flaw([value], {"k": value}, None)
+    flaw = first_flaw([value], {"k": value}, None)
     try:
         args, kwargs = encode(value, k=value)
     except InvalidArguments as error:

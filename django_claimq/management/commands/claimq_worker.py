@@ -24,7 +24,9 @@ class Command(BaseCommand):
     help = "Claim and run jobs until stopped (TERM or INT: finish what runs, then exit)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--backend", default="default", help="Alias in TASKS (default: default)")
+        parser.add_argument(
+            "--backend", default="default", help="Alias in TASKS (default: default)"
+        )
         parser.add_argument("--queues", type=_names, help="Only these, comma-separated")
         parser.add_argument("--exclude-queues", type=_names, default=(), help="All but these")
         parser.add_argument("-c", "--concurrency", type=int, help="Threads that run jobs")
