@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from django_claimq import task
+from django_claimq.compat import FRAMEWORK, Task
+
+# The decorator of the framework itself, Django's or the backport's.
+framework_task = import_module(FRAMEWORK).task
 
 
 @task
@@ -15,3 +20,30 @@ def noop(*args: Any, **kwargs: Any) -> None:
 @task(max_attempts=2)
 def fail() -> None:
     raise ValueError("it fails")
+
+
+@task(priority=50, queue_name="mail", tags=["billing"])
+def mail(to: str, subject: str = "Hello") -> dict[str, str]:
+    return {"to": to, "subject": subject}
+
+
+@task(takes_context=True)
+def get_task_id(context: Any) -> str:
+    return str(context.task_result.id)
+
+
+@task
+async def echo_async(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    return {"args": args, "kwargs": kwargs}
+
+
+@framework_task
+def plain(*args: Any, **kwargs: Any) -> None:
+    """As code that knows nothing of this package defines it."""
+
+
+def core(*args: Any, **kwargs: Any) -> None:
+    """Of the framework's own class, as it is where another backend is the default."""
+
+
+core = Task(func=core)

@@ -66,15 +66,14 @@ class ClaimedJob:
         return Claim(self.id, self.fence)
 
 
-class NotAllHeld(Exception):
-    """Some rows of a batch had changed; the batch must be rolled back."""
+class ClaimRaced(Exception):
+    """Another worker claimed part of a batch in between; it must be rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
     """What an idle worker sees in one statement."""
 
-    registered: bool
     ready: bool
     seconds_to_next: float | None
 
@@ -89,10 +88,11 @@ def glance(owner: Owner, queues: Sequence[str]) -> Glance:
         Exists(ready), Subquery(scheduled.values("run_after")[:1]), Now()
     ).first()
     if row is None:
-        return Glance(registered=False, ready=False, seconds_to_next=None)
+        # Nothing to look through until the heartbeat has put the worker's row back.
+        return Glance(ready=True, seconds_to_next=None)
     is_ready, next_run, now = row
     wait = None if next_run is None else (next_run - now).total_seconds()
-    return Glance(registered=True, ready=is_ready, seconds_to_next=wait)
+    return Glance(ready=is_ready, seconds_to_next=wait)
 
 
 def queues_with_jobs(using: str) -> list[str]:
@@ -111,13 +111,13 @@ def queues_with_jobs(using: str) -> list[str]:
 def claim(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list[ClaimedJob]:
     """Claim up to `limit` due jobs of `queues`, the most urgent first, for `lease` seconds.
 
-    Joins the caller's transaction. Raises NotAllHeld where an engine without row locks
+    Joins the caller's transaction. Raises ClaimRaced where an engine without row locks
     let another worker in between; then that transaction must be rolled back.
     """
     found = _lock_due(owner.using, queues, limit)
     for fence, ids in _by_fence(found).items():
         if transitions.claim(owner, ids, fence, lease) != len(ids):
-            raise NotAllHeld
+            raise ClaimRaced
     return [_claimed(row) for row in found]
 
 

@@ -14,7 +14,7 @@ from django.db import DataError
 from django_claimq.models.job import Job
 from django_claimq.payload import unstorable
 from django_claimq.queueing import database, transitions
-from django_claimq.queueing.claiming import ClaimedJob, NotAllHeld
+from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.history import Ending, entry
 from django_claimq.queueing.outcomes import (
     Cancelled,
@@ -28,6 +28,10 @@ from django_claimq.queueing.outcomes import (
 )
 from django_claimq.queueing.transitions import Owner
 from django_claimq.states import State
+
+
+class NotAllHeld(Exception):
+    """Some claims of a batch are lost; the batch must be rolled back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,24 @@ class Announcer:
         job = run.job
         match run.outcome:
             case Succeeded(value):
+                logger.info(
+                    "Done %s %s in %.0f ms",
+                    job.task,
+                    job.id,
+                    run.duration * 1000,
+                    extra=_extra(run, "successful"),
+                )
                 self._finish(run, TaskResultStatus.SUCCESSFUL, value)
             case Failed(error):
+                logger.error(
+                    "Failed %s %s, attempt %d of %d: %s",
+                    job.task,
+                    job.id,
+                    job.attempt,
+                    job.max_attempts,
+                    exception_path(error),
+                    extra=_extra(run, "failed"),
+                )
                 self._finish_raising(run, error)
             case Cancelled(error):
                 logger.info("Cancelled %s %s", job.task, job.id, extra=_extra(run, "cancelled"))
@@ -86,10 +102,7 @@ class Announcer:
                 logger.info("Released %s %s", job.task, job.id, extra=_extra(run, "released"))
 
     def _finish(self, run: Run, status: TaskResultStatus, value: Any = None) -> None:
-        if run.result is None:  # Burned before it could be decoded.
-            logger.error(
-                "Job %s of %s failed unrun", run.job.id, run.job.task, extra=_extra(run, "failed")
-            )
+        if run.result is None:  # Burned before it could be decoded: there is nothing to show.
             return
         for name, new in (
             ("status", status),

@@ -36,17 +36,17 @@ class Heartbeat:
         self._confirmed_at = time.monotonic()
         self.stopping = False
 
-    @property
-    def fresh(self) -> bool:
-        """Whether the leases are safe enough to claim more."""
-        return time.monotonic() - self._confirmed_at < _AT_RISK * self._options.lease
+    def is_fresh(self) -> bool:
+        """Whether the leases are safe enough to claim more; if not, tell the tasks to stop."""
+        if time.monotonic() - self._confirmed_at < _AT_RISK * self._options.lease:
+            return True
+        self._stop(self._held.snapshot(), ClaimLost("The lease could not be renewed in time."))
+        return False
 
     def beat(self) -> None:
         """Extend every lease held, tell the runs that lost theirs or are to be cancelled."""
         began = time.monotonic()
         runs = self._held.snapshot()
-        if not self.fresh:
-            self._stop(runs, ClaimLost("The lease could not be renewed in time."))
         with database.short_timeouts(self._owner.using, self._options.heartbeat / 2):
             all_held = self._renew(runs)
         self._confirmed_at = began
@@ -55,11 +55,6 @@ class Heartbeat:
         if runs:
             self._find_cancelled(runs)
         self._show_alive()
-
-    def warn_if_late(self) -> None:
-        """Tell the tasks to stop if the beat has been failing for too long."""
-        if not self.fresh:
-            self._stop(self._held.snapshot(), ClaimLost("The lease could not be renewed in time."))
 
     def _renew(self, runs: Sequence[Run]) -> bool:
         by_fence: dict[int, list[UUID]] = defaultdict(list)

@@ -11,9 +11,10 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from django_claimq.failpoints import failpoint
 from django_claimq.queueing import claiming, database, settling, transitions
-from django_claimq.queueing.claiming import ClaimedJob, NotAllHeld
+from django_claimq.queueing.claiming import ClaimedJob, ClaimRaced
 from django_claimq.queueing.outcomes import Failed, Released
-from django_claimq.queueing.settling import Settlement
+from django_claimq.queueing.settling import NotAllHeld, Settlement
+from django_claimq.queueing.transitions import Owner
 from django_claimq.worker.announcing import Announcer
 from django_claimq.worker.executor import Executor
 from django_claimq.worker.mailbox import Mailbox
@@ -94,10 +95,12 @@ class Loop:
         """Settle, look, claim; return the seconds until the next turn is due."""
         try:
             self._work()
-        except (DatabaseError, InterfaceError) as error:
+        except Exception as error:  # The loop outlives its database, and its own faults.
             return self._recover(error)
         self._failures = 0
-        if self._more_due and self._room():
+        if not self._room():
+            return _UNBEGUN_LIMIT
+        if self._more_due:
             return 0.0
         return max(0.0, min(self._next_look - time.monotonic(), _UNBEGUN_LIMIT))
 
@@ -108,31 +111,44 @@ class Loop:
         if self._room() and time.monotonic() >= self._next_look:
             self._look()
         try:
-            settled, claimed = database.run(self._owner.using, self._settle_and_claim)
+            self._settle_and_claim()
         except NotAllHeld:
             self._settle_singly()
-            self._begin(claiming.claim_singly(*self._wanted()) if self._room() else [])
-            return
-        self._unsettled = [run for run in self._unsettled if run not in settled]
-        self._close(settled)
-        self._begin(claimed)
+        except ClaimRaced:
+            self._settle_singly()
+            self._begin(claiming.claim_singly(*self._wanted(self._room())))
 
-    def _settle_and_claim(self) -> tuple[list[Run], list[ClaimedJob]]:
-        """The one short transaction of a turn; it may be run again, so it changes no state."""
-        runs = list(self._unsettled)
-        failpoint("before_settle")
-        settling.settle(self._owner, [_settlement(run) for run in runs])
-        if not self._room(freed=len(runs)) or not (runs or self._more_due):
-            return runs, []
-        return runs, claiming.claim(*self._wanted(freed=len(runs)))
+    def _settle_and_claim(self) -> None:
+        """Do both in the one short transaction of a turn."""
+        runs = self._unsettled
+        room = self._room(freed=len(runs))
+        wanted = room if runs or self._more_due else 0
+        if not (runs or wanted):
+            return
+
+        def transaction() -> list[ClaimedJob]:
+            if runs:
+                failpoint("before_settle")
+                settling.settle(self._owner, [_settlement(run) for run in runs])
+            return claiming.claim(*self._wanted(wanted)) if wanted else []
+
+        claimed = database.run(self._owner.using, transaction)
+        self._unsettled = []
+        self._close(runs)
+        self._begin(claimed)
+        if wanted:
+            self._more_due = len(claimed) == wanted
+            if self._plan.batch and not self._more_due:
+                self._next_look = 0.0
 
     def _settle_singly(self) -> None:
         """Settle one by one, to learn which claims are lost."""
-        for run in list(self._unsettled):
+        while self._unsettled:
+            run = self._unsettled[0]
             held = settling.settle_one(self._owner, _settlement(run)) or (
                 self._uncertain and settling.landed(self._owner, _settlement(run))
             )
-            self._unsettled.remove(run)
+            del self._unsettled[0]
             if held:
                 self._close([run])
             else:
@@ -141,11 +157,12 @@ class Loop:
         self._uncertain = False
 
     def _close(self, runs: list[Run]) -> None:
+        if not runs:
+            return
+        failpoint("after_settle")
         for run in runs:
             self._held.discard(run)
-        if runs:
-            failpoint("after_settle")
-            self._announcer.settled(runs)
+        self._announcer.settled(runs)
 
     def _begin(self, jobs: list[ClaimedJob]) -> None:
         if not jobs:
@@ -154,11 +171,14 @@ class Loop:
         self._held.add(runs)
         self._claimed += len(runs)
         failpoint("after_claim")
+        if self.stopping:
+            self._release(runs)
+            return
         for run in runs:
             self._executor.submit(run)
 
-    def _wanted(self, freed: int = 0) -> tuple[transitions.Owner, tuple[str, ...], int, float]:
-        return self._owner, self._queues, self._room(freed), self._plan.options.lease
+    def _wanted(self, limit: int) -> tuple[Owner, tuple[str, ...], int, float]:
+        return self._owner, self._queues, limit, self._plan.options.lease
 
     def _room(self, freed: int = 0) -> int:
         """How many jobs to claim now."""
@@ -200,9 +220,12 @@ class Loop:
             self._release_unbegun()
 
     def _release_unbegun(self) -> None:
-        for run in self._executor.take_back():
+        self._release(self._executor.take_back())
+
+    def _release(self, runs: list[Run]) -> None:
+        for run in runs:
             run.outcome = Released()
-            self._unsettled.append(run)
+        self._unsettled += runs
 
     def _recover(self, error: Exception) -> float:
         """Keep the outcomes, drop the connection, and wait a little longer each time."""
@@ -210,7 +233,10 @@ class Loop:
         self._failures += 1
         connections[self._owner.using].close()
         delay: float = min(0.1 * 2 ** min(self._failures, 6), 3.0) * random.uniform(0.5, 1.0)  # noqa: S311
-        logger.warning("Database: %s; again in %.1f s", str(error).strip(), delay)
+        if isinstance(error, DatabaseError | InterfaceError):
+            logger.warning("Database: %s; again in %.1f s", str(error).strip(), delay)
+        else:
+            logger.error("A turn failed; again in %.1f s", delay, exc_info=error)
         return delay
 
     def _guarded(self, execute: Callable[[Run], None]) -> Callable[[Run], None]:

@@ -101,7 +101,7 @@ class WorkerProcess:
         run.outcome = execute(run, self._plan.owner, self._plan.options, self._plan.sender)
 
     def _may_claim(self) -> bool:
-        return self._heartbeat is not None and self._heartbeat.fresh
+        return self._heartbeat is not None and self._heartbeat.is_fresh()
 
     def _side_threads(self, heartbeat: Heartbeat) -> list[SideThread]:
         threads = [self._side_thread("heartbeat", heartbeat.beat)]

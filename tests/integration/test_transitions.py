@@ -1,0 +1,478 @@
+"""The state machine as a table: every verb, from every state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_claimq.models import Job
+from django_claimq.queueing import transitions
+from django_claimq.queueing.transitions import Claim
+from django_claimq.states import FINISHED, UNCLAIMED, State
+from tests.factories import JobFactory, ago, ahead, ended_attempt
+from tests.rows import CLAIM, changed, columns, owner, set_columns
+
+pytestmark = pytest.mark.django_db
+
+ME = owner("worker-1")
+ENDED = ended_attempt("retried", attempt=2)
+WAITS = {State.SCHEDULED, State.READY}
+RUNS = {State.RUNNING}
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One row of the table: from where to where it leads, and what else it changes."""
+
+    do: Callable[[Job], int]
+    moves: dict[State, State]
+    changes: set[str]
+    # What the row must look like for the verb to apply to it at all.
+    given: dict[str, Any] | None = None
+
+
+def all_to(state, sources):
+    return dict.fromkeys(sources, state)
+
+
+def stay(sources):
+    return {state: state for state in sources}
+
+
+def only(job):
+    return Job.objects.filter(id=job.id)
+
+
+def claim_of(job):
+    return Claim(job.id, job.fence)
+
+
+VERBS = {
+    "promote": Verb(
+        lambda job: transitions.promote("default"),
+        {State.SCHEDULED: State.READY},
+        {"state"},
+    ),
+    "claim": Verb(
+        lambda job: transitions.claim(ME, [job.id], job.fence, 30),
+        {State.READY: State.RUNNING},
+        {"state", "fence", "attempt", "last_attempted_at"} | CLAIM,
+    ),
+    "heartbeat": Verb(
+        lambda job: transitions.heartbeat(ME, [job.id], job.fence, 60),
+        stay(RUNS),
+        {"lease_expires_at", "heartbeat_at"},
+    ),
+    "succeed": Verb(
+        lambda job: transitions.succeed(ME, [job.id], job.fence, {"answer": 42}),
+        all_to(State.SUCCESSFUL, RUNS),
+        {"state", "result", "finished_at", "finished_by"} | CLAIM,
+    ),
+    "retry later": Verb(
+        lambda job: transitions.retry(ME, claim_of(job), ENDED, 60),
+        all_to(State.SCHEDULED, RUNS),
+        {"state", "history", "run_after"} | CLAIM,
+    ),
+    "retry at once": Verb(
+        lambda job: transitions.retry(ME, claim_of(job), ENDED, 0),
+        all_to(State.READY, RUNS),
+        {"state", "history", "run_after"} | CLAIM,
+    ),
+    "fail": Verb(
+        lambda job: transitions.fail(ME, claim_of(job), ENDED),
+        all_to(State.FAILED, RUNS),
+        {"state", "history", "finished_at"} | CLAIM,
+    ),
+    "stop": Verb(
+        lambda job: transitions.stop(ME, claim_of(job), ENDED),
+        all_to(State.CANCELLED, RUNS),
+        {"state", "history", "finished_at"} | CLAIM,
+    ),
+    "snooze": Verb(
+        lambda job: transitions.snooze(ME, claim_of(job), 60),
+        all_to(State.SCHEDULED, RUNS),
+        {"state", "attempt", "run_after"} | CLAIM,
+    ),
+    "release": Verb(
+        lambda job: transitions.release(ME, [job.id], job.fence),
+        all_to(State.READY, RUNS),
+        {"state", "attempt"} | CLAIM,
+    ),
+    "postpone": Verb(
+        lambda job: transitions.postpone(ME, claim_of(job), 60, {"why": "unknown task"}),
+        all_to(State.SCHEDULED, RUNS),
+        {"state", "attempt", "run_after", "metadata"} | CLAIM,
+    ),
+    "rescue, lease valid": Verb(
+        lambda job: sum(map(_count, transitions.rescue("default"))), {}, set()
+    ),
+    "rescue, stale": Verb(
+        lambda job: sum(map(_count, transitions.rescue("default"))),
+        all_to(State.READY, RUNS),
+        {"state", "history", "run_after", "crashes"} | CLAIM,
+        given={"lease_expires_at": ago(seconds=1)},
+    ),
+    "rescue, stale and spent": Verb(
+        lambda job: sum(map(_count, transitions.rescue("default"))),
+        all_to(State.FAILED, RUNS),
+        {"state", "history", "finished_at", "crashes"} | CLAIM,
+        given={"lease_expires_at": ago(seconds=1), "max_attempts": 2},
+    ),
+    "cancel, waiting": Verb(
+        lambda job: only(job).exclude(state=State.RUNNING).cancel(),
+        all_to(State.CANCELLED, UNCLAIMED),
+        {"state", "finished_at", "cancel_requested_at"},
+    ),
+    "cancel, running": Verb(
+        lambda job: only(job).filter(state=State.RUNNING).cancel(),
+        stay(RUNS),
+        {"cancel_requested_at"},
+    ),
+    "requeue": Verb(
+        lambda job: only(job).requeue(),
+        all_to(State.READY, FINISHED),
+        {
+            *("state", "attempt", "crashes", "run_after", "result"),
+            *("started_at", "last_attempted_at", "finished_at", "finished_by"),
+            "cancel_requested_at",
+        },
+        given={"result": 1, "finished_by": "worker-1", "cancel_requested_at": ago(seconds=15)},
+    ),
+    "reschedule": Verb(
+        lambda job: only(job).reschedule(ahead(days=2)),
+        all_to(State.SCHEDULED, WAITS),
+        {"state", "run_after"},
+    ),
+    "reschedule to a time gone by": Verb(
+        lambda job: only(job).reschedule(ago(days=2)),
+        all_to(State.READY, WAITS),
+        {"state", "run_after"},
+    ),
+    "reschedule by a delay": Verb(
+        lambda job: only(job).reschedule(timedelta(days=2)),
+        all_to(State.SCHEDULED, WAITS),
+        {"state", "run_after"},
+    ),
+    "reschedule to now": Verb(
+        lambda job: only(job).reschedule(timedelta(0)),
+        all_to(State.READY, WAITS),
+        {"state", "run_after"},
+    ),
+    "move": Verb(lambda job: only(job).move("mail"), stay(UNCLAIMED), {"queue_name"}),
+    "reprioritise": Verb(lambda job: only(job).reprioritise(7), stay(UNCLAIMED), {"priority"}),
+}
+
+
+def _count(answer):
+    return answer if isinstance(answer, int) else len(answer)
+
+
+def a_job(state, given=None):
+    """A job with something in every column that a verb could wipe out or carry over."""
+    job = JobFactory(
+        state=state,
+        attempt=1 if state in UNCLAIMED else 2,
+        fence=7,
+        crashes=1,
+        started_at=ago(minutes=5),
+        run_after=ago(minutes=6),
+        history=[ended_attempt("retried")],
+    )
+    if given and (state == State.RUNNING or "lease_expires_at" not in given):
+        set_columns(job, **given)
+    return job
+
+
+@pytest.mark.parametrize("state", State.values)
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_moves_the_states_of_its_row_and_leaves_the_others_untouched(name, state):
+    verb = VERBS[name]
+    job = a_job(state, verb.given)
+    before = columns(job)
+
+    count = verb.do(job)
+
+    after = columns(job)
+    if state not in verb.moves:
+        assert (count, changed(before, after)) == (0, set())
+        return
+    assert count == 1
+    assert after["state"] == verb.moves[state]
+    # What is the same before and after needs no write to be right.
+    already_so = {"state"} if before["state"] == after["state"] else set()
+    assert changed(before, after) == (verb.changes - already_so) - _null(before, after)
+    assert after["fence"] == 7 + (name == "claim")
+
+
+def _null(before, after):
+    return {name for name in before if before[name] is None and after[name] is None}
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt"),
+    [
+        ("succeed", 2),
+        ("retry later", 2),
+        ("fail", 2),
+        ("stop", 2),
+        ("rescue, stale", 2),
+        ("snooze", 1),
+        ("release", 1),
+        ("postpone", 1),
+    ],
+)
+def test_only_a_run_that_was_none_gives_its_attempt_back(name, attempt):
+    job = a_job(State.RUNNING, VERBS[name].given)
+    VERBS[name].do(job)
+    assert columns(job)["attempt"] == attempt
+
+
+@pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if "history" in verb.changes])
+def test_the_history_grows_by_one_entry_at_its_end(name):
+    job = a_job(State.RUNNING, VERBS[name].given)
+    VERBS[name].do(job)
+    history = columns(job)["history"]
+    assert len(history) == 2
+    assert history[0] == job.history[0]
+    assert set(history[1]) == set(ENDED)
+    assert history[1]["attempt"] == 2
+
+
+def test_a_requeue_keeps_the_history():
+    job = a_job(State.FAILED)
+    only(job).requeue()
+    assert columns(job)["history"] == job.history
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, verb in VERBS.items() if verb.moves.keys() == RUNS and "," not in name]
+)
+@pytest.mark.parametrize(
+    "wrong",
+    [{"claimed_by": "worker-2"}, {"claimed_by": "WORKER-1"}, {"fence": 8}, {"fence": 6}],
+    ids=["another worker", "another spelling", "a later fence", "an earlier fence"],
+)
+def test_a_worker_verb_with_the_wrong_owner_or_fence_changes_nothing(name, wrong):
+    job = a_job(State.RUNNING)
+    set_columns(job, **wrong)
+    before = columns(job)
+    assert VERBS[name].do(job) == 0
+    assert columns(job) == before
+
+
+def test_a_claim_with_the_wrong_fence_changes_nothing():
+    job = JobFactory(fence=3)
+    before = columns(job)
+    assert transitions.claim(ME, [job.id], 2, 30) == 0
+    assert columns(job) == before
+
+
+def test_a_claim_sets_lease_and_times_by_one_clock():
+    job = JobFactory()
+    transitions.claim(ME, [job.id], 0, 45)
+    row = columns(job)
+    assert row["claimed_by"] == "worker-1"
+    assert row["lease_expires_at"] - row["claimed_at"] == timedelta(seconds=45)
+    assert row["heartbeat_at"] == row["claimed_at"] == row["last_attempted_at"]
+    assert row["started_at"] == row["claimed_at"]
+
+
+def test_the_first_start_stays_over_later_attempts():
+    job = JobFactory(attempt=1, fence=1, started_at=ago(minutes=5))
+    transitions.claim(ME, [job.id], 1, 30)
+    row = columns(job)
+    assert row["started_at"] == job.started_at
+    assert row["last_attempted_at"] > job.started_at
+
+
+def test_a_heartbeat_counts_the_lease_from_now():
+    job = JobFactory(state="RUNNING", heartbeat_at=ago(seconds=20))
+    transitions.heartbeat(ME, [job.id], 1, 45)
+    row = columns(job)
+    assert row["lease_expires_at"] - row["heartbeat_at"] == timedelta(seconds=45)
+    assert row["heartbeat_at"] > job.heartbeat_at
+
+
+def test_a_job_released_before_it_ever_ran_shows_no_start():
+    job = JobFactory(state="RUNNING")
+    transitions.release(ME, [job.id], 1)
+    row = columns(job)
+    assert (row["started_at"], row["last_attempted_at"]) == (None, None)
+
+
+def test_a_released_job_keeps_its_place_in_the_queue():
+    job = JobFactory(state="RUNNING", run_after=ago(hours=1))
+    transitions.release(ME, [job.id], 1)
+    assert columns(job)["run_after"] == job.run_after
+
+
+def test_a_job_that_ran_and_was_snoozed_shows_its_start_after_a_release():
+    job = JobFactory(state="RUNNING")
+    started_at = job.started_at
+    transitions.snooze(ME, Claim(job.id, 1), 0)
+    transitions.claim(ME, [job.id], 1, 30)
+    transitions.release(ME, [job.id], 2)
+    assert columns(job)["started_at"] == started_at
+
+
+@pytest.mark.parametrize(
+    "name", ["retry later", "retry at once", "snooze", "release", "postpone", "rescue, stale"]
+)
+def test_what_would_wait_again_is_cancelled_if_that_was_asked_for(name):
+    job = a_job(State.RUNNING, VERBS[name].given)
+    assert only(job).cancel() == 1
+    asked_at = columns(job)["cancel_requested_at"]
+
+    assert VERBS[name].do(job) == 1
+
+    row = columns(job)
+    assert row["state"] == State.CANCELLED
+    assert row["finished_at"] is not None
+    assert row["cancel_requested_at"] == asked_at
+    assert {row[name] for name in CLAIM} == {None}
+
+
+@pytest.mark.parametrize(("name", "end"), [("succeed", "SUCCESSFUL"), ("fail", "FAILED")])
+def test_a_run_that_ends_for_good_ends_so_although_a_stop_was_asked_for(name, end):
+    job = a_job(State.RUNNING)
+    only(job).cancel()
+    VERBS[name].do(job)
+    assert columns(job)["state"] == end
+
+
+def test_a_second_cancel_of_a_running_job_does_not_count():
+    job = JobFactory(asked_to_stop=True)
+    before = columns(job)
+    assert only(job).cancel() == 0
+    assert columns(job) == before
+
+
+def test_a_cancelled_and_requeued_job_runs_to_its_end():
+    job = JobFactory(state="CANCELLED")
+    only(job).requeue()
+    transitions.claim(ME, [job.id], job.fence, 30)
+    transitions.retry(ME, Claim(job.id, job.fence + 1), ENDED, 0)
+    assert columns(job)["state"] == State.READY
+
+
+class TestPromote:
+    def test_what_is_not_due_stays(self):
+        job = JobFactory(state="SCHEDULED", run_after=ahead(seconds=30))
+        assert transitions.promote("default") == 0
+        assert columns(job)["state"] == State.SCHEDULED
+
+    def test_the_oldest_come_first_up_to_the_limit(self):
+        late, early, later = (
+            JobFactory(state="SCHEDULED", run_after=ago(minutes=minutes)) for minutes in (2, 3, 1)
+        )
+        assert transitions.promote("default", limit=2) == 2
+        assert {columns(job)["state"] for job in (early, late)} == {State.READY}
+        assert columns(later)["state"] == State.SCHEDULED
+
+
+class TestRescue:
+    def test_it_tells_what_waits_again_and_what_ended(self):
+        waits = JobFactory(stale=True)
+        ends = JobFactory(stale=True, attempt=3)
+        rescued = transitions.rescue("default")
+        assert rescued == (1, [ends.id])
+        assert columns(waits)["state"] == State.READY
+        assert columns(ends)["state"] == State.FAILED
+
+    def test_the_history_names_the_worker_that_was_lost(self):
+        job = JobFactory(stale=True, claimed_by="host-1-abc")
+        transitions.rescue("default")
+        (entry,) = columns(job)["history"]
+        assert entry["outcome"] == "lost"
+        assert entry["worker"] == "host-1-abc"
+        assert entry["exception"] == "django_claimq.exceptions.WorkerLost"
+        assert "host-1-abc stopped renewing its lease" in entry["traceback"]
+        assert entry["started_at"] == job.claimed_at.isoformat()
+
+    def test_a_rescued_job_is_due_at_once(self):
+        job = JobFactory(stale=True)
+        transitions.rescue("default")
+        row = columns(job)
+        assert row["run_after"] > job.run_after
+        assert transitions.claim(ME, [job.id], job.fence, 30) == 1
+
+    def test_at_most_the_limit_is_rescued(self):
+        JobFactory.create_batch(5, stale=True)
+        assert [transitions.rescue("default", limit=2).returned for _ in range(4)] == [2, 2, 1, 0]
+
+    def test_other_jobs_are_left_alone(self):
+        others = [JobFactory(state=state) for state in State.values]
+        before = [columns(job) for job in others]
+        JobFactory(stale=True)
+        assert transitions.rescue("default").returned == 1
+        assert [columns(job) for job in others] == before
+
+    def test_a_job_asked_to_stop_ends_and_is_not_said_to_wait_again(self):
+        job = JobFactory(stale=True, cancel_requested_at=ago(seconds=5))
+        rescued = transitions.rescue("default")
+        assert columns(job)["state"] == State.CANCELLED
+        assert rescued == (0, [job.id])
+
+
+class TestSets:
+    """The guarded operations of the QuerySet, on many rows at once."""
+
+    @pytest.mark.parametrize(
+        ("operate", "held"),
+        [
+            (lambda jobs: jobs.cancel(), 4),
+            (lambda jobs: jobs.requeue(), 3),
+            (lambda jobs: jobs.reschedule(timedelta(hours=1)), 2),
+            (lambda jobs: jobs.move("mail"), 3),
+            (lambda jobs: jobs.reprioritise(5), 3),
+        ],
+        ids=["cancel", "requeue", "reschedule", "move", "reprioritise"],
+    )
+    def test_the_answer_is_for_how_many_it_held(self, operate, held):
+        for state in State.values:
+            JobFactory(state=state)
+        assert operate(Job.objects.all()) == held
+        assert operate(Job.objects.filter(queue_name="no such queue")) == 0
+
+    def test_an_ordered_queryset_is_fine(self):
+        JobFactory.create_batch(3)
+        assert Job.objects.order_by("-priority", "id").cancel() == 3
+
+    @pytest.mark.parametrize("priority", [101, -101])
+    def test_a_priority_out_of_range_is_refused(self, priority):
+        job = JobFactory()
+        with pytest.raises(ValueError, match="from -100 to 100"):
+            only(job).reprioritise(priority)
+        assert columns(job)["priority"] == 0
+
+    def test_a_queue_without_a_name_is_refused(self):
+        with pytest.raises(ValueError, match="must have a name"):
+            only(JobFactory()).move("")
+
+
+class TestReads:
+    def test_due_is_what_may_run_now(self):
+        ready = JobFactory()
+        come = JobFactory(state="SCHEDULED", run_after=ago(seconds=1))
+        JobFactory(state="SCHEDULED", run_after=ahead(minutes=1))
+        for state in {State.RUNNING, State.WAITING, *FINISHED}:
+            JobFactory(state=state)
+        assert set(Job.objects.due()) == {ready, come}
+
+    def test_each_state_has_its_read(self):
+        jobs = {state: JobFactory(state=state) for state in State.values}
+        stale = JobFactory(stale=True)
+        assert set(Job.objects.ready()) == {jobs["READY"]}
+        assert set(Job.objects.running()) == {jobs["RUNNING"], stale}
+        assert set(Job.objects.stale()) == {stale}
+        assert set(Job.objects.failed()) == {jobs["FAILED"]}
+        assert set(Job.objects.finished()) == {jobs[state] for state in FINISHED}
+
+    def test_held_by_takes_a_worker_or_its_id(self):
+        mine = JobFactory(state="RUNNING", claimed_by="host-7")
+        JobFactory(state="RUNNING", claimed_by="host-8")
+        assert list(Job.objects.held_by("host-7")) == [mine]
