@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 PYTEST := PYTHONDEVMODE=1 $(PYTHON) -m pytest -m "not slow" $(ARGS)
 
-.PHONY: help test demo bench docs lint clean
+.PHONY: help test demo docs lint clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -22,9 +22,6 @@ test: .venv/.installed-dev  ## Run the tests on SQLite, then on an embedded Post
 
 demo: .venv/.installed-demo  ## See it work: DB=sqlite|postgres chooses, KEEP=1 leaves it running
 	@$(PYTHON) -m example_project.demo $(if $(DB),--db=$(DB)) $(if $(KEEP),--keep) $(ARGS)
-
-bench: .venv/.installed-demo  ## Measure throughput and latency
-	@$(PYTHON) -m bench $(ARGS)
 
 docs: .venv/.installed-docs  ## Build the documentation into docs/_build/html
 	$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -61,7 +61,13 @@ class WorkerProcess:
 
     @property
     def left_early(self) -> bool:
+        """Whether a second signal asked to leave before all was drained."""
         return self._leave_asked
+
+    @property
+    def abandons_tasks(self) -> bool:
+        """Whether tasks still run: the process must end without waiting for their threads."""
+        return len(self._held) > 0
 
     def run(self) -> ExitCode:
         """Work until stopped or done. Raises WorkerIdTaken, and database errors of the start."""

@@ -253,8 +253,8 @@ def test_a_requeue_keeps_the_history():
 )
 @pytest.mark.parametrize(
     "wrong",
-    [{"claimed_by": "worker-2"}, {"claimed_by": "WORKER-1"}, {"fence": 8}, {"fence": 6}],
-    ids=["another worker", "another spelling", "a later fence", "an earlier fence"],
+    [{"claimed_by": "worker-2"}, {"fence": 8}, {"fence": 6}],
+    ids=["another worker", "a later fence", "an earlier fence"],
 )
 def test_a_worker_verb_with_the_wrong_owner_or_fence_changes_nothing(name, wrong):
     job = a_job(State.RUNNING)

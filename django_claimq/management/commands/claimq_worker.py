@@ -47,11 +47,13 @@ class Command(BaseCommand):
         code = _run(process)
         if process.left_early and caught:
             code = 128 + caught[-1]
-        if code:
-            # Not sys.exit: threads whose tasks go on must not hold the process.
+        if process.abandons_tasks:
+            # Not sys.exit: it would meddle with threads whose tasks go on.
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+        if code:
+            sys.exit(code)
 
 
 def _run(process: WorkerProcess) -> int:

@@ -1,0 +1,1 @@
+"""A Django project that uses django-claimq: a census of Python code."""

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from django.db import transaction
+
+from django_claimq import enqueue_many
+from example_project.census.models import Census, SourceFile
+from example_project.census.sources import Source
+from example_project.census.tasks import count_file
+
+
+@transaction.atomic
+def start(source: Source) -> Census:
+    """Record a census and enqueue one job for each of its files: all of that, or nothing.
+
+    The jobs are rows of the same transaction, so no worker can see one before its file.
+    """
+    census = Census.objects.create(source=source.name, root=source.root)
+    jobs = enqueue_many((count_file, (census.pk, path), {}) for path in source.paths)
+    SourceFile.objects.bulk_create(
+        SourceFile(census=census, path=path, job_id=job.id)
+        for path, job in zip(source.paths, jobs, strict=True)
+    )
+    return census

@@ -1,0 +1,10 @@
+from django.urls import path
+
+from example_project.census import views
+
+app_name = "census"
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("<int:pk>/", views.detail, name="detail"),
+    path("<int:pk>/findings/", views.findings, name="findings"),
+]

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from example_project.census.forms import CensusForm
+from example_project.census.models import Census
+from example_project.census.progress import failures, progress, reports, totals
+from example_project.census.starting import start
+
+_ROWS = 50
+_LATEST = 10
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def home(request: HttpRequest) -> HttpResponse:
+    """The form; what it sends is enqueued here, within the request."""
+    form = CensusForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        return redirect(start(form.cleaned_data["source"]))
+    latest = Census.objects.order_by("-pk")[:_LATEST]
+    return render(request, "census/home.html", {"form": form, "latest": latest})
+
+
+@require_safe
+def detail(request: HttpRequest, pk: int) -> HttpResponse:
+    return render(request, "census/detail.html", _findings(request, pk))
+
+
+@require_safe
+def findings(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of the page that changes, for the script that keeps it up to date."""
+    response = render(request, "census/_findings.html", _findings(request, pk))
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _findings(request: HttpRequest, pk: int) -> dict[str, Any]:
+    census = get_object_or_404(Census, pk=pk)
+    show_all = "all" in request.GET
+    return {
+        "census": census,
+        "progress": progress(census),
+        "totals": totals(census),
+        "reports": reports(census)[: None if show_all else _ROWS],
+        "failures": failures(census),
+        "rows": _ROWS,
+        "show_all": show_all,
+    }

@@ -1,0 +1,102 @@
+"""The command as a process: its options, its exit codes, and what it says."""
+
+import pytest
+from django.db import connection
+
+import django_claimq
+from django_claimq.models import Job, Worker
+from django_claimq.states import State
+from tests.fault_tasks import count, fail
+
+pytestmark = pytest.mark.process
+
+
+def states(results):
+    found = dict(Job.objects.values_list("id", "state"))
+    return [found[Job(id=result.id).pk] for result in results]
+
+
+def test_a_batch_drains_the_queue_and_exits_with_0(workers, ledger):
+    results = [count.enqueue() for _ in range(20)]
+    failed = fail.using().enqueue()
+    worker = workers.drain()
+    assert {entry.job_id for entry in ledger.runs()} >= {job.id for job in Job.objects.all()}
+    assert Job.objects.filter(state=State.SUCCESSFUL).count() == len(results)
+    # What is due only later is not waited for.
+    assert Job.objects.get(id=failed.id).attempt >= 1
+    assert not Worker.objects.exists(), "its row must go with it"
+    assert "Traceback" not in worker.log.replace("Traceback (most recent call last)", "", 3)
+
+
+def test_the_banner_tells_who_works_on_what(workers):
+    text = workers.drain("--worker-id", "w1", "--queues", "mail,default", "-c", "3").log
+    assert (
+        f"claimq {django_claimq.__version__} · w1 · {connection.display_name} (default) "
+        "· queues default, mail · 3 threads"
+    ) in text
+
+
+def test_a_worker_serves_the_queues_that_it_is_told_to(workers):
+    def enqueue():
+        return {name: count.using(queue_name=name).enqueue() for name in ("default", "mail")}
+
+    first, second = enqueue(), {}
+    workers.drain("--queues", "mail")
+    assert states(first.values()) == [State.READY, State.SUCCESSFUL]
+    second = enqueue()
+    workers.drain("--exclude-queues", "mail, reports")
+    assert states(first.values()) == [State.SUCCESSFUL, State.SUCCESSFUL]
+    assert states(second.values()) == [State.SUCCESSFUL, State.READY]
+
+
+def test_max_jobs_ends_the_worker_after_so_many_jobs(workers, ledger):
+    for _ in range(30):
+        count.enqueue()
+    assert workers.start("--max-jobs", "7").wait() == 0
+    assert len(ledger.runs()) == 7
+    assert Job.objects.filter(state=State.SUCCESSFUL).count() == 7
+    assert Job.objects.filter(state=State.READY, attempt=0, fence=0).count() == 23
+
+
+def test_wrong_usage_exits_with_2_and_names_what_is_wrong(workers):
+    wrong = {
+        ("--queues", "mail,letters"): "Queue 'letters' is not in QUEUES of TASKS['default']",
+        ("--exclude-queues", "letters"): "'letters'",
+        ("--queues", "mail", "--exclude-queues", "mail"): "No queue is left to serve",
+        ("--poll-interval", "soon"): "POLL_INTERVAL",
+        ("--shutdown-timeout", "-1"): "SHUTDOWN_TIMEOUT",
+        ("--concurrency", "0"): "CONCURRENCY",
+        ("--max-jobs", "0"): "--max-jobs",
+        ("--backend", "elsewhere"): "elsewhere",
+    }
+    started = {arguments: workers.start(*arguments) for arguments in wrong}
+    for arguments, worker in started.items():
+        assert worker.wait() == 2, (arguments, worker.log)
+        assert wrong[arguments] in worker.log
+        assert "Traceback" not in worker.log
+    assert not Worker.objects.exists()
+
+
+def without_tables(database_url, tmp_path):
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{tmp_path}/empty.sqlite3"
+    return f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20search_path%3Dnowhere"
+
+
+def unreachable(tmp_path):
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{tmp_path}/missing/claimq.sqlite3"
+    return f"postgresql://postgres@/postgres?host={tmp_path}"
+
+
+def test_a_start_without_tables_or_database_says_so_in_one_line(workers, database_url, tmp_path):
+    """K4: before `migrate`, and I8: 1 and 75 are the exit codes."""
+    unmigrated = workers.start(DATABASE_URL=without_tables(database_url, tmp_path))
+    cut_off = workers.start(DATABASE_URL=unreachable(tmp_path))
+    assert unmigrated.wait() == 1
+    assert cut_off.wait() == 75
+    assert "has no tables for jobs: run manage.py migrate" in unmigrated.log
+    assert "The database cannot be reached" in cut_off.log
+    for worker in (unmigrated, cut_off):
+        assert "Traceback" not in worker.log
+        assert len(worker.log.strip().splitlines()) <= 2, worker.log

