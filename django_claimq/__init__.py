@@ -5,7 +5,8 @@ while the apps are still loading.
 """
 
 from django_claimq.backoff import Exponential, Linear, Steps
-from django_claimq.definition import ClaimqTask, enqueue_many, task
+from django_claimq.bulk import enqueue_many
+from django_claimq.definition import ClaimqTask, task
 from django_claimq.exceptions import (
     Cancel,
     ClaimLost,

@@ -23,8 +23,9 @@ from django_claimq.compat import (
     is_task,
     task_enqueued,
 )
+from django_claimq.copies import restore
 from django_claimq.definition import ClaimqTask
-from django_claimq.lookup import restore
+from django_claimq.durations import LONGEST
 
 # The models are imported where they are used: a backend is made while the apps load,
 # as soon as the first module with a task is imported.
@@ -57,8 +58,12 @@ class ClaimqBackend(BaseTaskBackend):
         # Django's own check knows datetimes alone.
         plain = restore(task, run_after=None) if isinstance(run_after, timedelta) else task
         super().validate_task(plain)
+        if isinstance(run_after, timedelta) and abs(run_after.total_seconds()) > LONGEST:
+            raise InvalidTask(f"run_after is {run_after}: a delay is at most 100 years.")
+        if not 0 < len(task.queue_name) <= 100:
+            raise InvalidTask(f"A queue's name has 1 to 100 characters, not {task.queue_name!r}.")
         if len(task.module_path) > 255:
-            raise InvalidTask(f"{task.module_path}: the path of a task has at most 255 characters")
+            raise InvalidTask(f"{task.module_path}: the path of a task has at most 255 characters.")
 
     def enqueue(self, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Insert a job, in the caller's transaction, and return its result.
@@ -97,7 +102,7 @@ class ClaimqBackend(BaseTaskBackend):
             job = Job.objects.using(self.config.database).get(id=UUID(str(result_id)))
         except (ValueError, Job.DoesNotExist):
             raise TaskResultDoesNotExist(result_id) from None
-        return results.stored_result(job)
+        return results.stored_result(job, reader=self.alias)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         """Return what is wrong with this backend's settings, for `manage.py check`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -15,10 +15,8 @@ from django_claimq.compat import (
     DEFAULT_TASK_QUEUE_NAME,
     GenericTask,
     InvalidTask,
-    Task,
-    TaskResult,
-    task_backends,
 )
+from django_claimq.copies import revive
 from django_claimq.durations import Duration, seconds
 
 P = ParamSpec("P")
@@ -65,6 +63,12 @@ class ClaimqTask(GenericTask[P, R]):
         # Not super(): a slotted dataclass is a new class, which zero-argument
         # super() does not know.
         GenericTask.__post_init__(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the path of its function, on every Django; a copy of a stored task is not
+        # validated again.
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "func"}
+        return revive, (type(self), self.module_path, values)
 
     def using(
         self,
@@ -154,28 +158,6 @@ def task(
         )
 
     return define(function) if function is not None else define
-
-
-def enqueue_many(
-    calls: Iterable[tuple[Task[..., Any], Sequence[Any], Mapping[str, Any]]],
-) -> list[TaskResult[..., Any]]:
-    """Enqueue many jobs in a few statements: all of them, or none.
-
-    `calls` holds (task, args, kwargs); the results come back in its order. Raises
-    what `enqueue` raises, before anything is stored, and TypeError where the tasks
-    belong to several backends or to one that cannot do this.
-    """
-    listed = [(task, tuple(args), dict(kwargs)) for task, args, kwargs in calls]
-    aliases = {task.backend for task, _, _ in listed}
-    if not aliases:
-        return []
-    if len(aliases) > 1:
-        raise TypeError(f"enqueue_many: one backend at a time, not {sorted(aliases)}")
-    backend = task_backends[aliases.pop()]
-    if not hasattr(backend, "enqueue_many"):
-        raise TypeError(f"enqueue_many: {type(backend).__name__} cannot enqueue in bulk")
-    results: list[TaskResult[..., Any]] = backend.enqueue_many(listed)
-    return results
 
 
 def _refuse_unknown(options: Mapping[str, Any]) -> None:

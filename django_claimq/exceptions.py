@@ -1,5 +1,7 @@
 from datetime import timedelta
 
+from django_claimq.durations import seconds
+
 
 class ClaimqError(Exception):
     """Base class of everything that this package raises on purpose."""
@@ -33,6 +35,16 @@ class WorkerIdTaken(ClaimqError):
     """A live worker bears the id that this one was told to bear."""
 
 
+def _delay(value: float | timedelta | str) -> float:
+    """Seconds from now; a time that has passed means now."""
+    past = value < timedelta(0) if isinstance(value, timedelta) else _is_negative(value)
+    return 0.0 if past else seconds(value)
+
+
+def _is_negative(value: object) -> bool:
+    return isinstance(value, int | float) and value < 0
+
+
 class TaskVerdict(ClaimqError):
     """What a task raises to choose how its run is settled. Raise a subclass."""
 
@@ -40,21 +52,24 @@ class TaskVerdict(ClaimqError):
 class Retry(TaskVerdict):
     """End this attempt and try again; it counts as an attempt.
 
-    `delay` is the time until then, in seconds or as a timedelta; None, the
-    default, leaves it to the task's backoff.
+    `delay` is the time until then: seconds, a timedelta or "5m"; None, the default,
+    leaves it to the task's backoff. Raises ValueError for anything else.
     """
 
-    def __init__(self, delay: float | timedelta | None = None) -> None:
+    def __init__(self, delay: float | timedelta | str | None = None) -> None:
         super().__init__(delay)
-        self.delay = delay
+        self.delay = None if delay is None else _delay(delay)
 
 
 class Snooze(TaskVerdict):
-    """Run again after `delay` (seconds or timedelta); it counts as no attempt."""
+    """Run again after `delay` (seconds, a timedelta or "5m"); it counts as no attempt.
 
-    def __init__(self, delay: float | timedelta) -> None:
+    Raises ValueError for a delay that is none.
+    """
+
+    def __init__(self, delay: float | timedelta | str) -> None:
         super().__init__(delay)
-        self.delay = delay
+        self.delay = _delay(delay)
 
 
 class Cancel(TaskVerdict):

@@ -1,5 +1,6 @@
 """Settings of the example project: for your own machine, not for the internet.
 
+Whoever can open its page can have the Python files of any folder counted.
 DATABASE_URL names the database (default: a SQLite file beside this one), DEBUG=0 turns
 the debug mode off.
 """
@@ -64,6 +65,9 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": env.db("DATABASE_URL", default=f"sqlite:///{HERE / 'census.sqlite3'}")}
+# Workers like to keep their connections (the demo gives them 60), the development server,
+# with a thread for every request, does not.
+DATABASES["default"]["CONN_MAX_AGE"] = env.int("CONN_MAX_AGE", default=0)
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = {
         # Readers and one writer side by side; a writer waits for the lock at its start,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import signal
 import sys
 import time
 from typing import Any
@@ -50,6 +49,20 @@ def hold(context, gate):
     """Run until the file `gate` exists."""
     note(context, "begin")
     while not os.path.exists(gate):
+        time.sleep(0.02)
+    note(context, "end")
+    return context.fence
+
+
+@task(takes_context=True, max_attempts=20)
+def heed(context, seconds):
+    """Run for so long, or until told to stop, which is noted."""
+    note(context, "begin")
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at or context.attempt == 1:
+        if context.stop_requested:
+            note(context, "told to stop")
+            context.raise_if_stopped()
         time.sleep(0.02)
     note(context, "end")
     return context.fence
@@ -123,7 +136,6 @@ def segfault(context):
     note(context, "begin")
     # Its own report would look like a fault of the tests.
     faulthandler.disable()
-    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     faulthandler._sigsegv()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.db import transaction
+
 from django_claimq.models import Job
 from django_claimq.queueing import claiming
 from django_claimq.queueing.transitions import Owner
@@ -15,7 +17,8 @@ def owner(worker_id="worker-1"):
 
 def claim(*queues, by="worker-1", limit=10, lease=30.0):
     """Claim due jobs of the queues, or of "default"."""
-    return claiming.claim(owner(by), queues or ("default",), limit, lease)
+    with transaction.atomic():
+        return claiming.claim(owner(by), queues or ("default",), limit, lease)
 
 
 def claim_one(*queues, by="worker-1", lease=30.0):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django_claimq.compat import Task, TaskError, TaskResult, TaskResultStatus
+from django_claimq.compat import Task, TaskError, TaskResult, TaskResultStatus, task_backends
+from django_claimq.copies import restore
 from django_claimq.definition import ClaimqTask
 from django_claimq.exceptions import JobCancelled, TaskNotFound
-from django_claimq.lookup import find_task, missing_task, restore
+from django_claimq.lookup import find_task, missing_task
 from django_claimq.models.job import Job
+from django_claimq.payload import decode
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.history import Ending, exception_path
 from django_claimq.queueing.transitions import Owner
@@ -31,7 +32,7 @@ _STATUS = {
 def enqueued_result(job: Job, task: Task[..., Any]) -> TaskResult[..., Any]:
     """The result of a job that was inserted just now."""
     if task.run_after is not None:
-        task = restore(task, run_after=job.run_after)
+        task = restore(task, run_after=_asked_for(job.run_after, job.enqueued_at))
     return TaskResult(
         task=task,
         id=str(job.id),
@@ -48,10 +49,15 @@ def enqueued_result(job: Job, task: Task[..., Any]) -> TaskResult[..., Any]:
     )
 
 
-def stored_result(job: Job) -> TaskResult[..., Any]:
-    """The result of any job, also of one whose task or queue has gone."""
+def stored_result(job: Job, reader: str | None = None) -> TaskResult[..., Any]:
+    """The result of any job, also of one whose task, queue or backend has gone.
+
+    `reader` is the alias of the backend that reads it: the one to refresh by, where
+    the job's own is no longer configured.
+    """
+    history = _entries(job.history)
     result: TaskResult[..., Any] = TaskResult(
-        task=_stored_task(job),
+        task=_stored_task(job, reader),
         id=str(job.id),
         status=_STATUS[State(job.state)],
         enqueued_at=job.enqueued_at,
@@ -61,18 +67,21 @@ def stored_result(job: Job) -> TaskResult[..., Any]:
         args=job.args,
         kwargs=job.kwargs,
         backend=job.backend,
-        errors=_errors(job.history),
-        worker_ids=_worker_ids(job.history, job.claimed_by or job.finished_by),
+        errors=_errors(history),
+        worker_ids=_worker_ids(history, job.claimed_by or job.finished_by),
     )
-    if job.state == State.CANCELLED and not _ended_by(job.history, Ending.CANCELLED):
+    if job.state == State.CANCELLED and not _ended_by(history, Ending.CANCELLED):
         result.errors.append(_cancelled_unrun(job))
     object.__setattr__(result, "_return_value", job.result)
     return result
 
 
 def running_result(job: ClaimedJob, task: Task[..., Any], owner: Owner) -> TaskResult[..., Any]:
-    """The result of a job as its run begins. Raises ValueError for undecodable JSON."""
-    history = json.loads(job.history)
+    """The result of a job as its run begins. Raises ValueError for unusable JSON."""
+    args, kwargs = decode(job.args), decode(job.kwargs)
+    if not (isinstance(args, list) and isinstance(kwargs, dict)):
+        raise ValueError("The stored arguments are not a list and a dict.")
+    history = _entries(decode(job.history))
     return TaskResult(
         task=_as_enqueued(
             task,
@@ -80,7 +89,7 @@ def running_result(job: ClaimedJob, task: Task[..., Any], owner: Owner) -> TaskR
             backend=job.backend,
             priority=job.priority,
             run_after=_asked_for(job.run_after, job.enqueued_at),
-            tags=tuple(json.loads(job.tags)),
+            tags=tuple(decode(job.tags)),
         ),
         id=str(job.id),
         status=TaskResultStatus.RUNNING,
@@ -88,23 +97,24 @@ def running_result(job: ClaimedJob, task: Task[..., Any], owner: Owner) -> TaskR
         started_at=job.started_at,
         last_attempted_at=job.claimed_at,
         finished_at=None,
-        args=json.loads(job.args),
-        kwargs=json.loads(job.kwargs),
+        args=args,
+        kwargs=kwargs,
         backend=job.backend,
         errors=_errors(history),
         worker_ids=_worker_ids(history, owner.worker_id),
     )
 
 
-def _stored_task(job: Job) -> Task[..., Any]:
+def _stored_task(job: Job, reader: str | None) -> Task[..., Any]:
     try:
         task = find_task(job.task)
     except TaskNotFound:
         task = missing_task(job.task)
+    configured = reader is None or job.backend in task_backends.settings
     return _as_enqueued(
         task,
         queue_name=job.queue_name,
-        backend=job.backend,
+        backend=job.backend if configured else reader,
         priority=job.priority,
         run_after=_asked_for(job.run_after, job.enqueued_at),
         tags=tuple(job.tags),
@@ -122,20 +132,30 @@ def _asked_for(run_after: datetime, enqueued_at: datetime) -> datetime | None:
     return None if run_after == enqueued_at else run_after
 
 
+def _entries(history: Any) -> list[dict[str, Any]]:
+    """The history, whatever somebody made of it by hand: it only informs."""
+    return (
+        [entry for entry in history if isinstance(entry, dict)] if isinstance(history, list) else []
+    )
+
+
 def _errors(history: Sequence[dict[str, Any]]) -> list[TaskError]:
     return [
-        TaskError(exception_class_path=ended["exception"], traceback=ended["traceback"])
+        TaskError(
+            exception_class_path=str(ended.get("exception", "")),
+            traceback=str(ended.get("traceback", "")),
+        )
         for ended in history
     ]
 
 
 def _worker_ids(history: Sequence[dict[str, Any]], last: str | None) -> list[str]:
-    ids = [ended["worker"] for ended in history]
+    ids = [str(ended.get("worker", "")) for ended in history]
     return [*ids, last] if last else ids
 
 
 def _ended_by(history: Sequence[dict[str, Any]], ending: Ending) -> bool:
-    return bool(history) and history[-1]["outcome"] == ending.value
+    return bool(history) and history[-1].get("outcome") == ending.value
 
 
 def _cancelled_unrun(job: Job) -> TaskError:

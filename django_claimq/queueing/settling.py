@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.db import DataError
+from django.db import DataError, IntegrityError
 
 from django_claimq.models.job import Job
 from django_claimq.payload import unstorable
@@ -28,6 +29,11 @@ from django_claimq.queueing.outcomes import (
 )
 from django_claimq.queueing.transitions import Owner
 from django_claimq.states import State
+
+logger = logging.getLogger("django_claimq.worker")
+
+# What an engine or its driver raises for content that it does not take.
+_REFUSED = (DataError, IntegrityError, UnicodeError, ValueError, OverflowError)
 
 
 class NotAllHeld(Exception):
@@ -60,10 +66,19 @@ def settle_one(owner: Owner, settlement: Settlement) -> bool:
     What the database refuses to store is replaced by a marker that says so.
     """
     try:
-        return database.run(owner.using, lambda: _write(owner, [settlement])) == 1
-    except (DataError, UnicodeError, ValueError) as error:
+        return _settle_alone(owner, settlement)
+    except _REFUSED as error:
         storable = replace(settlement, outcome=_without_content(settlement.outcome, error))
-        return database.run(owner.using, lambda: _write(owner, [storable])) == 1
+    try:
+        return _settle_alone(owner, storable)
+    except _REFUSED:
+        # Never in the way of other outcomes: the lease will end this claim.
+        logger.exception("The outcome of job %s cannot be written", settlement.job.id)
+        return False
+
+
+def _settle_alone(owner: Owner, settlement: Settlement) -> bool:
+    return database.run(owner.using, lambda: _write(owner, [settlement])) == 1
 
 
 def landed(owner: Owner, settlement: Settlement) -> bool:
@@ -145,5 +160,7 @@ def _without_content(outcome: Outcome, error: Exception) -> Outcome:
                 f"The database refused to store a {type(outcome.error).__name__}."
             )
             return replace(outcome, error=refused)
-        case _:
-            raise error
+        case Snoozed() | Postponed():
+            return Failed(RuntimeError(f"The database refused the delay: {error}"))
+        case Released():
+            return outcome

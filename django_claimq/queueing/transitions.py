@@ -33,6 +33,17 @@ _NO_CLAIM: dict[str, Any] = {
 }
 
 
+_OF_A_STALE_JOB = (
+    "id",
+    "fence",
+    "attempt",
+    "max_attempts",
+    "claimed_by",
+    "claimed_at",
+    "cancel_requested_at",
+)
+
+
 class Claim(NamedTuple):
     """The right to run a job, numbered by its fence."""
 
@@ -163,10 +174,11 @@ class Rescued(NamedTuple):
 
 
 def rescue(using: str, limit: int = 100) -> Rescued:
-    """Stale → READY, or FAILED where the attempts are spent; at most `limit`.
+    """Stale → READY at its old place, or FAILED where the attempts are spent; at most `limit`.
 
-    Rows are picked, checked again and changed in one transaction that locks them; a
-    row that another transaction holds is left to it.
+    One that was asked to stop ends as CANCELLED. Rows are picked, checked again and
+    changed in one transaction that locks them; a row that another transaction holds is
+    left to it.
     """
     return database.run(using, lambda: _rescue(using, limit))
 
@@ -227,33 +239,37 @@ def reprioritise(jobs: JobQuerySet, priority: int) -> int:
 def _rescue(using: str, limit: int) -> Rescued:
     jobs: JobQuerySet = Job.objects.using(using).all()
     stale = jobs.stale().select_for_update(skip_locked=True).order_by("id")
-    rows = stale.values_list("id", "fence", "attempt", "max_attempts", "claimed_by", "claimed_at")
     returned, ended = 0, []
-    for job_id, fence, attempt, max_attempts, worker_id, claimed_at in rows[:limit]:
-        spent = attempt >= max_attempts
-        lost = entry(
-            Ending.LOST,
-            WorkerLost(f"Worker {worker_id} stopped renewing its lease."),
-            attempt=attempt,
-            worker_id=worker_id,
-            started_at=claimed_at,
-        )
-        change = {"state": State.FAILED, "finished_at": Now()} if spent else _back_to_wait(0)
+    for job in stale.values(*_OF_A_STALE_JOB)[:limit]:
+        asked = job["cancel_requested_at"] is not None
+        spent = job["attempt"] >= job["max_attempts"]
+        finished = {"state": State.CANCELLED if asked else State.FAILED, "finished_at": Now()}
         held = (
             jobs.stale()
-            .filter(id=job_id, fence=fence)
+            .filter(id=job["id"], fence=job["fence"])
             .update(
                 crashes=F("crashes") + 1,
-                history=AppendJson("history", lost),
-                **change,
+                history=AppendJson("history", _lost(job)),
+                **(finished if asked or spent else _unless_cancelled(State.READY)),
                 **_NO_CLAIM,
             )
         )
-        if held and spent:
-            ended.append(job_id)
+        if held and (asked or spent):
+            ended.append(job["id"])
         else:
             returned += held
     return Rescued(returned, ended)
+
+
+def _lost(job: dict[str, Any]) -> dict[str, Any]:
+    worker_id = job["claimed_by"]
+    return entry(
+        Ending.LOST,
+        WorkerLost(f"Worker {worker_id} stopped renewing its lease."),
+        attempt=job["attempt"],
+        worker_id=worker_id,
+        started_at=job["claimed_at"],
+    )
 
 
 def _apart(jobs: JobQuerySet, **changes: Any) -> int:
@@ -293,7 +309,7 @@ def _unless_cancelled(state: State) -> dict[str, Any]:
 
 def _never_begun() -> dict[str, Any]:
     """The times of attempts, for a run that did not happen."""
-    first = Q(attempt=1)
+    first = Q(started_at=F("claimed_at"))  # The claim that began it set both at once.
     return {
         name: Case(When(first, then=None), default=F(name), output_field=DateTimeField())
         for name in ("started_at", "last_attempted_at")

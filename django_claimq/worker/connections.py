@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import close_old_connections, connections
+from django.db import InterfaceError, close_old_connections, connections
 
 logger = logging.getLogger("django_claimq.worker")
 
@@ -31,20 +31,23 @@ def _end_open_transaction(alias: str, who: Any) -> None:
     connection: Any = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
     if connection is None or connection.connection is None:
         return
-    if not (connection.in_atomic_block or _in_transaction(connection)):
-        return
-    logger.warning("%s left a transaction open on database %r: rolled back", who, alias)
     try:
+        if not (connection.in_atomic_block or _in_transaction(connection)):
+            return
+        logger.warning("%s left a transaction open on database %r: rolled back", who, alias)
         connection.connection.close()
-    finally:
-        # A new wrapper: what atomic() remembers of its blocks dies with the old one.
-        del connections[alias]
+    except Exception as error:  # Drivers differ in what a closed connection raises.
+        logger.warning("%s left database %r with a broken connection: %s", who, alias, error)
+    # A new wrapper: what atomic() remembers of its blocks dies with the old one.
+    del connections[alias]
 
 
 def _in_transaction(connection: Any) -> bool:
     raw = connection.connection
     if connection.vendor == "postgresql":
-        return not raw.closed and raw.info.transaction_status != _IDLE
+        if raw.closed:
+            raise InterfaceError("it is closed")
+        return bool(raw.info.transaction_status != _IDLE)
     if connection.vendor == "sqlite":
         return bool(raw.in_transaction)
     return not connection.get_autocommit()

@@ -94,7 +94,7 @@ def _call(run: Run, task: Task[..., Any], result: TaskResult[..., Any]) -> Any:
 def _judge(error: BaseException, run: Run, task: Task[..., Any], options: Options) -> Outcome:
     match error:
         case Snooze():
-            return Snoozed(_seconds(error.delay))
+            return Snoozed(error.delay)
         case Cancel():
             return Cancelled(error)
         case Fail():
@@ -104,7 +104,7 @@ def _judge(error: BaseException, run: Run, task: Task[..., Any], options: Option
     if run.job.attempt >= run.job.max_attempts:
         return Failed(error)
     if isinstance(error, Retry) and error.delay is not None:
-        return Retried(error, _seconds(error.delay))
+        return Retried(error, error.delay)
     delay = _backoff(error, run.job, task, options)
     return Failed(error) if delay is None else Retried(error, delay)
 
@@ -131,9 +131,9 @@ def _set_deadline(run: Run, task: Task[..., Any], options: Options) -> None:
 def _unknown(job: ClaimedJob, error: TaskNotFound, options: Options) -> Outcome:
     try:
         metadata = json.loads(job.metadata)
-        due_since = metadata.setdefault(_DUE_SINCE, _first_due(job).isoformat())
-        waited = job.claimed_at - datetime.fromisoformat(due_since)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        due_since = _due_since(job, metadata)
+        waited = job.claimed_at - due_since
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return Failed(error)
     if waited.total_seconds() > options.unknown_task_grace:
         return Failed(error)
@@ -142,12 +142,17 @@ def _unknown(job: ClaimedJob, error: TaskNotFound, options: Options) -> Outcome:
         job.id,
         error,
     )
-    return Postponed(_UNKNOWN_TASK_DELAY, metadata)
+    return Postponed(_UNKNOWN_TASK_DELAY, {**metadata, _DUE_SINCE: due_since.isoformat()})
 
 
-def _first_due(job: ClaimedJob) -> datetime:
-    return max(job.run_after, job.enqueued_at)
+def _due_since(job: ClaimedJob, metadata: dict[str, Any]) -> datetime:
+    """When it was first due without a worker that knows it, since its last failure."""
+    noted = metadata.get(_DUE_SINCE)
+    ended = [entry["finished_at"] for entry in json.loads(job.history)[-1:]]
+    if noted is None or (ended and _time(ended[0]) > _time(noted)):
+        return max(job.run_after, job.enqueued_at)
+    return _time(noted)
 
 
-def _seconds(delay: float | timedelta) -> float:
-    return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

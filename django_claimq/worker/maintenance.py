@@ -28,13 +28,13 @@ def rescue(using: str, sender: type) -> int:
         total += count
         if count:
             logger.warning(
-                "Rescued %d stale jobs: %d wait again, %d failed with no attempt left",
+                "Rescued %d stale jobs: %d wait again, %d ended (no attempt left, or cancelled)",
                 count,
                 rescued.returned,
                 len(rescued.ended),
             )
             jobs_rescued.send_robust(sender=sender, count=count)
-            _announce_failed(using, sender, rescued.ended)
+            _announce_ended(using, sender, rescued.ended)
         if count < _RESCUE_BATCH:
             return total
 
@@ -43,6 +43,6 @@ def forget_dead_workers(using: str) -> None:
     workers.forget(using, _FORGET_AFTER)
 
 
-def _announce_failed(using: str, sender: type, ids: Sequence[UUID]) -> None:
+def _announce_ended(using: str, sender: type, ids: Sequence[UUID]) -> None:
     for job in Job.objects.using(using).filter(id__in=ids):
         task_finished.send_robust(sender=sender, task_result=stored_result(job))

@@ -43,15 +43,17 @@ def count(source: bytes, filename: str) -> Counts:
 
 
 def _walk(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    """Every node, with the dotted name of the definition that it is or is in."""
-    # A stack, because a recursive walk could run out of it.
+    """The module and its statements, with the name of the definition that each is or is in."""
+    # A list of what is still to do, because a recursive walk could run out of stack.
     stack: list[tuple[str, ast.AST]] = [("", tree)]
     while stack:
         name, node = stack.pop()
         if isinstance(node, _DEFINITIONS):
             name = f"{name}.{node.name}" if name else node.name
         yield name, node
-        stack += [(name, child) for child in ast.iter_child_nodes(node)]
+        # Expressions, most of the tree by far, hold no definition.
+        children = ast.iter_child_nodes(node)
+        stack += [(name, child) for child in children if not isinstance(child, ast.expr)]
 
 
 def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -86,7 +86,7 @@ def failures(census: Census) -> list[Failure]:
             path=file.path,
             job_id=file.job_id,
             attempts=jobs[file.job_id].attempt,
-            exception=jobs[file.job_id].history[-1]["exception"],
+            exception=jobs[file.job_id].history[-1]["exception"].removeprefix("builtins."),
             traceback=jobs[file.job_id].history[-1]["traceback"],
         )
         for file in files

@@ -231,7 +231,9 @@ def test_only_a_run_that_was_none_gives_its_attempt_back(name, attempt):
     assert columns(job)["attempt"] == attempt
 
 
-@pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if "history" in verb.changes])
+@pytest.mark.parametrize(
+    "name", [name for name, verb in VERBS.items() if "history" in verb.changes]
+)
 def test_the_history_grows_by_one_entry_at_its_end(name):
     job = a_job(State.RUNNING, VERBS[name].given)
     VERBS[name].do(job)

@@ -21,7 +21,7 @@ django.setup()
 from django_claimq.exceptions import ClaimqError  # noqa: E402
 from django_claimq.models import Job  # noqa: E402
 from django_claimq.queueing import claiming, database, transitions  # noqa: E402
-from django_claimq.queueing.claiming import ClaimedJob, NotAllHeld  # noqa: E402
+from django_claimq.queueing.claiming import ClaimedJob, ClaimRaced  # noqa: E402
 from django_claimq.queueing.transitions import Owner  # noqa: E402
 from django_claimq.states import State  # noqa: E402
 from tests.fault_tasks import note  # noqa: E402
@@ -56,7 +56,7 @@ def claim(owner: Owner, limit: int) -> list[ClaimedJob]:
     wanted = (owner, ("default", "mail"), limit, 60.0)
     try:
         return database.run(owner.using, lambda: claiming.claim(*wanted))
-    except NotAllHeld:
+    except ClaimRaced:
         return claiming.claim_singly(*wanted)
 
 

@@ -13,6 +13,8 @@ from tests.process.harness import HEARTBEAT
 pytestmark = pytest.mark.process
 
 LONG_AGO = Now() - timedelta(minutes=1)
+# A heartbeat that outlasts the start of the next worker.
+STILL_ALIVE = Now() + timedelta(minutes=1)
 
 
 def test_a_second_worker_of_the_same_id_is_refused_while_the_first_lives(workers):
@@ -44,7 +46,7 @@ def test_stale_jobs_are_rescued_before_the_name_of_a_dead_worker_is_refused(
     workers.until_begun(job)
     first.kill()
     Job.objects.update(lease_expires_at=LONG_AGO)
-    Worker.objects.update(heartbeat_at=Now())
+    Worker.objects.update(heartbeat_at=STILL_ALIVE)
 
     assert workers.start("--worker-id", "w1").wait() == 1
     rescued = Job.objects.get(id=job.id)

@@ -1,0 +1,34 @@
+"""What the admin needs to know of TASKS."""
+
+from __future__ import annotations
+
+from django.db import DEFAULT_DB_ALIAS
+
+from django_claimq.backend import ClaimqBackend
+from django_claimq.compat import task_backends
+from django_claimq.conf import Options
+
+
+def options_by_backend() -> dict[str, Options]:
+    return {alias: backend.config for alias, backend in _backends().items()}
+
+
+def database() -> str:
+    """The alias of the tables: that of the first ClaimqBackend in TASKS."""
+    return next((options.database for options in options_by_backend().values()), DEFAULT_DB_ALIAS)
+
+
+def queue_names() -> list[str]:
+    return sorted({name for backend in _backends().values() for name in backend.queues})
+
+
+def redacted_names(backend: str) -> frozenset[str]:
+    """REDACT of a job's backend, casefolded; of all backends where that one is gone."""
+    known = options_by_backend()
+    chosen = [known[backend]] if backend in known else known.values()
+    return frozenset(name.casefold() for options in chosen for name in options.redact)
+
+
+def _backends() -> dict[str, ClaimqBackend]:
+    found = {alias: task_backends[alias] for alias in task_backends}
+    return {alias: one for alias, one in found.items() if isinstance(one, ClaimqBackend)}

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext_lazy as _
+
+from django_claimq.admin import columns, filters
+from django_claimq.admin.actions import (
+    CANCEL,
+    REQUEUE,
+    Verb,
+    cancel_selected,
+    carry_out,
+    requeue_selected,
+)
+from django_claimq.admin.columns import json_of, time_of
+from django_claimq.admin.tables import LastElement, ReadOnlyAdmin
+from django_claimq.admin.text import make_visible, short_moment
+from django_claimq.models.job import Job
+
+_IN_LIST = (
+    "id",
+    "task",
+    "state",
+    "queue_name",
+    "priority",
+    "attempt",
+    "max_attempts",
+    "run_after",
+    "claimed_at",
+    "enqueued_at",
+    "last_attempted_at",
+    "finished_at",
+)
+# Read as text, so that a row whose JSON cannot be decoded has a page all the same.
+_JSON = ("args", "kwargs", "result", "history", "progress", "checkpoint", "tags", "metadata")
+
+
+class JobChangeList(ChangeList):
+    def get_results(self, request: HttpRequest) -> None:
+        # Here, not in get_queryset(): that one the actions use too.
+        listed = self.queryset.only(*_IN_LIST)
+        self.queryset = listed.annotate(last_ended=LastElement("history"))
+        super().get_results(request)
+        for job in self.result_list:
+            make_visible(job)
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnlyAdmin):
+    list_display: Any = (
+        columns.short_id,
+        "task",
+        columns.state,
+        columns.queue,
+        "priority",
+        columns.attempt,
+        time_of("enqueued_at", short_moment),
+        columns.timing,
+        columns.last_error,
+    )
+    list_filter = (filters.StateFilter, filters.QueueFilter)
+    search_fields = ("id",)
+    search_help_text = _(
+        "The beginning of an id; or among the newest 100,000 jobs a part of the task, "
+        "a queue or the worker that runs them."
+    )
+    actions: Any = (requeue_selected, cancel_selected)
+    fieldsets: ClassVar[Any] = (
+        (
+            _("Job"),
+            {"fields": ("task", "id", columns.state, ("queue_name", "backend", "priority"))},
+        ),
+        (
+            _("Times"),
+            {
+                "fields": (
+                    columns.timing,
+                    (time_of("enqueued_at"), time_of("run_after")),
+                    (time_of("started_at"), time_of("last_attempted_at")),
+                    (time_of("finished_at"), time_of("cancel_requested_at")),
+                )
+            },
+        ),
+        (_("Arguments"), {"fields": (json_of("args"), json_of("kwargs"))}),
+        (
+            _("Outcome"),
+            {
+                "fields": (
+                    (columns.attempt, "crashes", "finished_by"),
+                    json_of("result"),
+                    columns.history,
+                )
+            },
+        ),
+        (
+            _("Claim"),
+            {
+                "fields": (
+                    ("claimed_by", "fence"),
+                    (time_of("claimed_at"), time_of("heartbeat_at"), time_of("lease_expires_at")),
+                )
+            },
+        ),
+        (
+            _("More"),
+            {
+                "fields": (
+                    json_of("progress"),
+                    json_of("checkpoint"),
+                    ("unique_key", "concurrency_key"),
+                    json_of("tags"),
+                    json_of("metadata"),
+                )
+            },
+        ),
+    )
+
+    class Media:
+        css = {"all": ["django_claimq/admin.css"]}
+
+    def has_requeue_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("django_claimq.requeue_job")
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("django_claimq.cancel_job")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return JobChangeList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        newest = self.get_queryset(request).order_by("-id")
+        return filters.search(queryset, newest, term), False
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Job | None:
+        try:
+            row_id = UUID(object_id)
+        except ValueError:
+            return None
+        texts = {f"{name}_text": Cast(name, TextField()) for name in _JSON}
+        jobs = self.get_queryset(request).filter(id=row_id).defer(*_JSON).annotate(**texts)
+        job: Job | None = jobs.first()
+        if job is not None:
+            make_visible(job)
+        return job
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path(
+                "<path:object_id>/requeue/",
+                wrap(self.requeue_view),
+                name="django_claimq_job_requeue",
+            ),
+            path(
+                "<path:object_id>/cancel/",
+                wrap(self.cancel_view),
+                name="django_claimq_job_cancel",
+            ),
+            *super().get_urls(),
+        ]
+
+    def requeue_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self._button(REQUEUE, request, object_id, self.has_requeue_permission)
+
+    def cancel_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self._button(CANCEL, request, object_id, self.has_cancel_permission)
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        job: Job = context["original"]
+        offers_cancel = not job.is_finished and job.cancel_requested_at is None
+        context["offers_requeue"] = job.is_finished and self.has_requeue_permission(request)
+        context["offers_cancel"] = offers_cancel and self.has_cancel_permission(request)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def _button(
+        self, verb: Verb, request: HttpRequest, object_id: str, permitted: Any
+    ) -> HttpResponse:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not (self.has_view_permission(request) and permitted(request)):
+            raise PermissionDenied
+        job = self.get_object(request, unquote(object_id))
+        if job is None:
+            raise Http404
+        carry_out(verb, request, self.get_queryset(request).filter(pk=job.pk))  # type: ignore[arg-type]
+        page = reverse("admin:django_claimq_job_change", args=[job.pk])
+        kept: Any = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
+        return redirect(add_preserved_filters(kept, page))

@@ -1,0 +1,195 @@
+"""kill -9 at any moment: a job is lost never, and its outcome is accepted once."""
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from django_claimq.models import Job
+from django_claimq.states import State
+from tests.fault_tasks import abort, count, leave_at_once, segfault
+from tests.process.ledger import check_accounts
+
+pytestmark = [pytest.mark.faults, pytest.mark.process]
+
+# Dead workers' jobs are to stay as they are until the healthy worker comes.
+NO_RESCUE = {"CLAIMQ_RECOVER_STALE": "no"}
+
+
+def finish_with_a_healthy_worker(workers):
+    """I1, and then I2 to I4 by the ledger."""
+    healthy = workers.start()
+    workers.until(
+        lambda: not Job.objects.exclude(state__in=[State.SUCCESSFUL, State.FAILED]).exists(),
+        "every job's end",
+        healthy,
+    )
+    assert healthy.stop() == 0
+    check_accounts(workers.ledger)
+
+
+# A1: a kill at each message to the database, on SQLite at each write to its files.
+
+
+class Tracer:
+    """strace around a worker that runs one job, counting or killing at one system call."""
+
+    def __init__(self, strace: str, workers, folder: Path) -> None:
+        self._strace = strace
+        self._workers = workers
+        self._output = folder / "trace"
+        self.call = "pwrite64" if connection.vendor == "sqlite" else "sendto"
+
+    def run(self, *rules: str):
+        """Enqueue a job, run a traced worker for it; return job and worker, both ended."""
+        call = next((rule.split(":")[0] for rule in rules), self.call)
+        options = [f"--trace={call}", *(f"--inject={rule}" for rule in rules)]
+        tracer = [self._strace, "-f", "-qq", "-s", "400", "-o", self._output]
+        job = Job.objects.get(id=count.enqueue().id)
+        url = self._workers.database_url
+        if connection.vendor == "postgresql":
+            url += ("&" if "?" in url else "?") + "sslmode=disable"
+        worker = self._workers.start(
+            "--batch", "--queues", "default", tracer=[*tracer, *options],
+            DATABASE_URL=url, **NO_RESCUE,
+        )  # fmt: skip
+        worker.wait()
+        job.refresh_from_db()
+        # Out of the way of the next one.
+        Job.objects.filter(state=State.READY).move("reports")
+        return job, worker
+
+    def messages(self) -> list[str]:
+        """What the main thread of the last run sent, in order."""
+        calls = [line.split(maxsplit=1) for line in self._output.read_text().splitlines()]
+        assert calls, "strace saw nothing"
+        return [text for pid, text in calls if pid == calls[0][0] and text.startswith(self.call)]
+
+
+@pytest.fixture
+def tracer(strace, workers, tmp_path):
+    return Tracer(strace, workers, tmp_path)
+
+
+def moments(messages: list[str]) -> list[int]:
+    """Numbers of the messages that matter most: the UPDATE and COMMIT of claim and settle."""
+    if connection.vendor == "sqlite":
+        last = len(messages)
+        return sorted({last * part // 5 for part in range(1, 5)})
+    numbers = []
+    for state in ("RUNNING", "SUCCESSFUL"):
+        update = next(n for n, text in enumerate(messages, 1) if f"= '{state}'" in text and "SET" in text)
+        commit = next(n for n, text in enumerate(messages, 1) if n > update and "COMMIT" in text)
+        numbers += [update, commit]
+    return [*numbers, numbers[-1] + 1]
+
+
+def kill_at(tracer, number: int) -> bool:
+    """Return whether the kill came before the worker's own end."""
+    job, worker = tracer.run(f"{tracer.call}:signal=SIGKILL:when={number}")
+    seen = (job.state, job.fence, job.attempt, job.crashes)
+    assert seen in [
+        (State.READY, 0, 0, 0),
+        (State.RUNNING, 1, 1, 0),
+        (State.SUCCESSFUL, 1, 1, 0),
+    ], (number, seen, worker.log)
+    assert worker.code in (0, -signal.SIGKILL, 128 + signal.SIGKILL), worker.log
+    return worker.code != 0
+
+
+def test_a_kill_at_the_messages_that_matter_costs_no_job(tracer, workers):
+    """A1"""
+    job, worker = tracer.run()
+    assert (worker.code, job.state) == (0, State.SUCCESSFUL), worker.log
+    numbers = moments(tracer.messages())
+    died = [kill_at(tracer, number) for number in numbers]
+    assert sum(died) >= len(died) - 1, "the kills must have come in time"
+    finish_with_a_healthy_worker(workers)
+
+
+@pytest.mark.slow
+def test_a_kill_at_every_message_costs_no_job(tracer, workers):
+    """A1, the full sweep"""
+    tracer.run()
+    for number in range(1, len(tracer.messages()) + 4):
+        kill_at(tracer, number)
+    finish_with_a_healthy_worker(workers)
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_a_lost_connection_at_every_reply_costs_no_job(tracer, workers):
+    """A3, the full sweep: the worker lives, or had not yet begun"""
+    tracer.call = "recvfrom"
+    tracer.run("recvfrom:delay_exit=1")
+    for number in range(1, len(tracer.messages()) + 4):
+        job, worker = tracer.run(f"recvfrom:error=ECONNRESET:when={number}")
+        assert worker.code in (0, 75), worker.log
+        assert job.fence <= 1, worker.log
+        assert "Claim lost" not in worker.log
+    finish_with_a_healthy_worker(workers)
+
+
+# A2: a kill at named points.
+
+
+def test_a_kill_after_the_claim_before_the_settle_or_after_it_costs_no_job(workers, ledger):
+    """A2"""
+    points = {"default": "after_claim", "mail": "before_settle", "reports": "after_settle"}
+    jobs = {points[name]: count.using(queue_name=name).enqueue() for name in points}
+    dying = [
+        workers.start("--queues", name, failpoints=f"{point}=kill", **NO_RESCUE)
+        for name, point in points.items()
+    ]
+    assert [worker.wait() for worker in dying] == [-signal.SIGKILL] * 3
+    finish_with_a_healthy_worker(workers)
+
+    def seen(point):
+        row = Job.objects.get(id=jobs[point].id)
+        runs = [entry.fence for entry in ledger.runs(row.id)]
+        return row.state, row.fence, row.attempt, row.crashes, runs
+
+    assert seen("after_claim") == (State.SUCCESSFUL, 2, 2, 1, [2])
+    assert seen("before_settle") == (State.SUCCESSFUL, 2, 2, 1, [1, 2])
+    assert seen("after_settle") == (State.SUCCESSFUL, 1, 1, 0, [1])
+
+
+# C1: the task itself takes the worker down.
+
+
+def test_a_task_that_kills_its_worker_is_never_a_success(workers, ledger):
+    """C1: segmentation fault, abort, os._exit(0). Each ends as lost, after its attempts."""
+    killers = {"default": segfault, "mail": abort, "reports": leave_at_once}
+    jobs = {
+        name: killer.using(queue_name=name).enqueue() for name, killer in killers.items()
+    }
+    good = {name: count.using(queue_name=name, priority=-1).enqueue() for name in killers}
+    codes = {name: [] for name in killers}
+    running = {}
+
+    def all_finished():
+        """Do what an init system would: start what has died."""
+        for name in killers:
+            if name not in running or running[name].code is not None:
+                if name in running:
+                    codes[name].append(running[name].code)
+                running[name] = workers.start("--queues", name, "-c", "1")
+        return not Job.objects.exclude(state__in=[State.SUCCESSFUL, State.FAILED]).exists()
+
+    workers.until(all_finished, "the end of all six jobs")
+    assert codes == {
+        "default": [-signal.SIGSEGV] * 2,
+        "mail": [-signal.SIGABRT] * 2,
+        "reports": [0] * 2,
+    }
+    for result in jobs.values():
+        row = Job.objects.get(id=result.id)
+        assert (row.state, row.attempt, row.fence, row.crashes) == (State.FAILED, 2, 2, 2)
+        assert [ended["outcome"] for ended in row.history] == ["lost", "lost"]
+        assert row.history[-1]["exception"] == "django_claimq.exceptions.WorkerLost"
+        assert [entry.fence for entry in ledger.runs(row.id)] == [1, 2]
+    for result in good.values():
+        assert Job.objects.get(id=result.id).state == State.SUCCESSFUL
+    assert all(re.search("Rescued 1 stale job", workers.all_logs()) for _ in jobs)

@@ -1,0 +1,152 @@
+"""Rows that no enqueue would have written: only they fail, and good jobs keep flowing."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.models.functions import Now
+
+from django_claimq import enqueue_many
+from django_claimq.models import Job
+from django_claimq.states import State
+from tests.fault_tasks import count
+from tests.process.ledger import check_accounts
+
+pytestmark = [pytest.mark.faults, pytest.mark.process]
+
+DEEP = "[" * 6000 + "]" * 6000
+
+
+def write(job, **columns):
+    """Put raw text into columns, as a person with SQL can."""
+    cast = "::jsonb" if connection.vendor == "postgresql" else ""
+    sets = ", ".join(f"{name} = %s{cast}" for name in columns)
+    pk = Job._meta.pk.get_db_prep_value(job.id, connection)
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("PRAGMA ignore_check_constraints = ON")
+        cursor.execute(f"UPDATE claimq_job SET {sets} WHERE id = %s", [*columns.values(), pk])
+        if connection.vendor == "sqlite":
+            cursor.execute("PRAGMA ignore_check_constraints = OFF")
+
+
+def poisoned(**columns):
+    job = Job.objects.create(task=count.module_path, priority=50, max_attempts=1)
+    write(job, **columns)
+    return job.id
+
+
+def state_of(job_id):
+    return Job.objects.values_list("state", flat=True).get(id=job_id)
+
+
+def test_a_row_that_cannot_be_decoded_burns_only_itself(workers, ledger):
+    """H5: 6,000 levels of JSON, JSON of another shape and, on SQLite, no JSON at all."""
+    bad = [
+        poisoned(kwargs=DEEP),
+        poisoned(history=DEEP),
+        poisoned(tags=DEEP),
+        poisoned(history='"text"'),
+        poisoned(tags="7"),
+        poisoned(kwargs='{"": {"": null}}'),
+    ]
+    odd = [poisoned(metadata=DEEP), poisoned(metadata="[]")]  # Not needed for the run.
+    if connection.vendor == "sqlite":
+        bad += [poisoned(args="{oops"), poisoned(kwargs="")]
+    good = enqueue_many([(count, (), {}) for _ in range(20)])
+    worker = workers.start("-c", "2")
+    workers.until(
+        lambda: {state_of(result.id) for result in good} == {State.SUCCESSFUL}, "good jobs", worker
+    )
+    workers.until(
+        lambda: not Job.objects.filter(state__in=[State.READY, State.RUNNING]).exists(),
+        "the end of the others",
+        worker,
+    )
+    assert worker.stop() == 0
+    assert [state_of(job_id) for job_id in bad] == [State.FAILED] * len(bad)
+    assert [state_of(job_id) for job_id in odd] == [State.SUCCESSFUL] * len(odd)
+    assert Job.objects.filter(id__in=bad, attempt=1, fence=1).count() == len(bad)
+    assert "A turn failed" not in worker.log
+
+
+def test_the_database_refuses_rows_that_contradict_themselves(transactional_db):
+    """H7"""
+    ready = Job.objects.create(task=count.module_path)
+    wrong = [
+        {"state": "SLEEPING"},
+        {"state": State.RUNNING},
+        {"state": State.RUNNING, "claimed_by": "me", "claimed_at": Now()},  # A NULL lease.
+        {"claimed_by": "me", "claimed_at": Now(), "lease_expires_at": Now()},
+        {"state": State.SUCCESSFUL},
+        {"finished_at": Now()},
+        {"priority": 101},
+        {"priority": -101},
+        {"attempt": 3},
+        {"max_attempts": 0},
+    ]
+    for changes in wrong:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Job.objects.filter(id=ready.id).update(**changes)
+    workers_view = Job.objects.get(id=ready.id)
+    assert (workers_view.state, workers_view.fence) == (State.READY, 0)
+
+
+def test_hand_edited_rows_do_not_wedge_the_worker(workers, ledger):
+    """H7: what the constraints allow, they and the worker survive."""
+    far = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    long_ago = datetime(1, 1, 2, tzinfo=UTC)
+    task = {"task": count.module_path}
+    claimed = {"state": State.RUNNING, "claimed_by": "nobody", "claimed_at": Now()}
+    never = Job.objects.create(**task, state=State.SCHEDULED, run_after=far)
+    runnable = [
+        Job.objects.create(**task, run_after=far),
+        Job.objects.create(**task, run_after=long_ago),
+        Job.objects.create(**task, state=State.SCHEDULED, run_after=long_ago),
+        Job.objects.create(**task, fence=2**62, attempt=0),
+        Job.objects.create(**task, fence=-5),
+        Job.objects.create(**task, metadata={"claimq_due_since": "whenever"}),
+        Job.objects.create(**task, **claimed, attempt=1, fence=1, lease_expires_at=long_ago),
+    ]
+    spent = Job.objects.create(**task, **claimed, attempt=3, lease_expires_at=long_ago)
+    lost = [
+        Job.objects.create(task=path)
+        for path in ("", ".", "..", "os.system", "no_such_module.task", "tests", "a" * 255)
+    ]
+    if connection.vendor == "postgresql":
+        for state in (State.READY, State.SCHEDULED):
+            job = Job.objects.create(**task, state=state)
+            with connection.cursor() as cursor:
+                cursor.execute("UPDATE claimq_job SET run_after='-infinity' WHERE id=%s", [job.id])
+    worker = workers.start()
+    workers.until(
+        lambda: {state_of(job.id) for job in runnable} == {State.SUCCESSFUL}, "good jobs", worker
+    )
+    workers.until(
+        lambda: {state_of(job.id) for job in lost} <= {State.SCHEDULED, State.FAILED},
+        "the unknown tasks to be put off",
+        worker,
+    )
+    assert worker.stop() == 0
+    assert state_of(never.id) == State.SCHEDULED
+    assert state_of(spent.id) == State.FAILED
+    assert "A turn failed" not in worker.log
+
+
+def test_unknown_tasks_at_the_head_of_the_queue_do_not_stop_the_others(workers, ledger):
+    """K7: 100 of them, at the highest priority."""
+    Job.objects.bulk_create(
+        Job(task="tests.fault_tasks.gone_since", priority=100) for _ in range(100)
+    )
+    good = enqueue_many([(count, (), {}) for _ in range(20)])
+    worker = workers.start("-c", "2")
+    workers.until(
+        lambda: Job.objects.filter(state=State.SUCCESSFUL).count() == len(good), "good jobs", worker
+    )
+    assert worker.stop() == 0
+    waits = [job.started_at - job.enqueued_at for job in Job.objects.filter(state=State.SUCCESSFUL)]
+    assert max(waits) - min(waits) < timedelta(seconds=2)
+    put_off = Job.objects.exclude(state=State.SUCCESSFUL)
+    assert {(job.state, job.attempt) for job in put_off} <= {(State.SCHEDULED, 0), (State.READY, 0)}
+    check_accounts(ledger)

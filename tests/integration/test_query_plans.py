@@ -1,0 +1,216 @@
+"""What a claim costs depends on nothing but what it claims: the plans that PostgreSQL makes."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from django_claimq.models import Job
+from django_claimq.queueing import claiming, settling, transitions
+from django_claimq.queueing.outcomes import Succeeded
+from tests.factories import JobFactory, WorkerFactory, ago, ahead
+from tests.rows import claim, owner
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+
+ME = owner()
+
+
+@pytest.fixture
+def full_table():
+    """Few due jobs among thousands that are finished, scheduled, or of another queue."""
+
+    columns = [field.column for field in Job._meta.fields if field.name != "id"]
+    names = ", ".join(columns)
+
+    def rows(number, **values):
+        template = JobFactory(**values)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO claimq_job (id, {names}) SELECT gen_random_uuid(), {names} "
+                "FROM claimq_job, generate_series(2, %s) WHERE id = %s",
+                [number, template.id],
+            )
+
+    rows(3000, state="SUCCESSFUL")
+    rows(1000, state="FAILED")
+    rows(2000, state="SCHEDULED", run_after=ahead(days=1), priority=100)
+    rows(2000, state="READY", queue_name="mail", priority=50)
+    rows(500, state="READY")
+    rows(20, state="SCHEDULED", run_after=ago(seconds=1))
+    rows(20, state="RUNNING")
+    rows(10, stale=True)
+    WorkerFactory(id="worker-1")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE claimq_job")
+
+
+class Plan:
+    """The nodes of one executed plan."""
+
+    def __init__(self, sql, root):
+        self.sql = sql
+        self.nodes = list(self._walk(root))
+
+    def _walk(self, node):
+        yield node
+        for child in node.get("Plans", ()):
+            yield from self._walk(child)
+
+    @property
+    def kinds(self):
+        return {node["Node Type"] for node in self.nodes}
+
+    @property
+    def indexes(self):
+        return {node["Index Name"] for node in self.nodes if "Index Name" in node}
+
+    @property
+    def rows_read(self):
+        """Rows that came out of the table or an index, or were thrown away there."""
+        scans = [node for node in self.nodes if "Scan" in node["Node Type"]]
+        return sum(
+            (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+            for node in scans
+            if "Relation Name" in node
+        )
+
+
+def plans_of(work):
+    """Do the work, undo it, and explain every statement on jobs that it sent."""
+    with transaction.atomic(), CaptureQueriesContext(connection) as captured:
+        work()
+        transaction.set_rollback(True)
+    plans = []
+    for query in captured.captured_queries:
+        if "claimq_job" not in query["sql"] or not query["sql"].startswith(("SELECT", "UPDATE")):
+            continue
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query['sql']}".replace("%", "%%"), ())
+            (answer,) = cursor.fetchone()
+            transaction.set_rollback(True)
+        answer = json.loads(answer) if isinstance(answer, str) else answer
+        plans.append(Plan(query["sql"], answer[0]["Plan"]))
+    assert plans
+    return plans
+
+
+def selects(plans):
+    return [plan for plan in plans if plan.sql.startswith("SELECT")]
+
+
+@pytest.mark.parametrize("limit", [1, 10, 100])
+def test_a_claim_walks_its_index_and_reads_what_it_claims(full_table, limit):
+    def work():
+        assert len(claim("default", limit=limit)) == limit
+
+    (select,) = selects(plans_of(work))
+    assert select.indexes == {"claimq_job_claim"}
+    assert not {kind for kind in select.kinds if "Sort" in kind or "Seq" in kind}
+    assert select.rows_read <= 2 * limit
+
+
+def test_a_claim_from_several_queues_reads_at_most_so_much_of_each(full_table):
+    plans = selects(plans_of(lambda: claim("default", "mail", "reports", limit=10)))
+    assert len(plans) == 3
+    for plan in plans:
+        assert plan.indexes == {"claimq_job_claim"}
+        assert not {kind for kind in plan.kinds if "Sort" in kind or "Seq" in kind}
+        assert plan.rows_read <= 20
+
+
+def test_a_claim_of_an_empty_queue_reads_nothing(full_table):
+    (plan,) = selects(plans_of(lambda: claim("reports", limit=100)))
+    assert plan.rows_read == 0
+
+
+def test_the_writes_of_a_worker_find_their_rows_by_an_index(full_table):
+    jobs = claim("default", limit=20)
+    ids = [job.id for job in jobs]
+    settlements = [settling.Settlement(job, Succeeded(None)) for job in jobs]
+    ended = {"outcome": "failed"}
+    verbs = {
+        "claim": lambda: claim("default", limit=20),
+        "heartbeat": lambda: transitions.heartbeat(ME, ids, 1, 30),
+        "settle": lambda: settling.settle(ME, settlements),
+        "settle one": lambda: settling.settle_one(ME, settlements[0]),
+        "release": lambda: transitions.release(ME, ids, 1),
+        "fail": lambda: transitions.fail(ME, jobs[0].claim, ended),
+        "retry": lambda: transitions.retry(ME, jobs[0].claim, ended, 10),
+    }
+    scanned = defaultdict(set)
+    for name, verb in verbs.items():
+        for plan in plans_of(verb):
+            assert plan.rows_read <= 40, name
+            scanned[name] |= {kind for kind in plan.kinds if kind == "Seq Scan"}
+    assert not any(scanned.values())
+
+
+def test_the_rescue_reads_running_rows_only(full_table):
+    plans = plans_of(lambda: transitions.rescue("default"))
+    assert "Seq Scan" not in {kind for plan in plans for kind in plan.kinds}
+    (select,) = selects(plans)
+    assert select.rows_read <= 40
+    assert all(plan.rows_read <= 2 for plan in plans if plan is not select)
+
+
+def test_promotion_walks_its_index(full_table):
+    def work():
+        assert transitions.promote("default", limit=100) == 20
+
+    plans = plans_of(work)
+    (select,) = selects(plans)
+    assert select.indexes == {"claimq_job_promote"}
+    assert select.rows_read <= 40
+    assert "Seq Scan" not in {kind for plan in plans for kind in plan.kinds}
+
+
+def test_a_look_at_what_is_due_reads_a_handful_of_rows(full_table):
+    plans = plans_of(lambda: claiming.glance(ME, ["default", "mail"]))
+    assert sum(plan.rows_read for plan in plans) <= 5
+    assert "Seq Scan on claimq_job" not in {
+        f"{node['Node Type']} on {node.get('Relation Name')}"
+        for plan in plans
+        for node in plan.nodes
+    }
+
+
+def test_finding_the_queues_costs_one_probe_for_each(full_table):
+    plans = plans_of(lambda: claiming.queues_with_jobs("default"))
+    assert len(plans) == 3
+    assert all(plan.rows_read <= 1 for plan in plans)
+
+
+def test_heartbeats_touch_no_index():
+    """HOT updates: few running rows among many others leave room in their pages."""
+    for _ in range(20):
+        Job.objects.bulk_create(JobFactory.build_batch(49, state="SUCCESSFUL"))
+        JobFactory(state="RUNNING")
+    running = list(Job.objects.running().values_list("id", flat=True))
+    updates, hot = _updates()
+    for _ in range(3):
+        assert transitions.heartbeat(ME, running, 1, 30) == 20
+    more_updates, more_hot = _updates()
+    assert more_updates - updates == 60
+    assert more_hot - hot == 60
+
+
+def test_the_storage_settings_are_there():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT reloptions FROM pg_class WHERE relname = 'claimq_job'")
+        (options,) = cursor.fetchone()
+    assert "fillfactor=80" in options
+
+
+def _updates():
+    """Updates of job rows in this transaction, and how many of them were HOT."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables "
+            "WHERE relname = 'claimq_job'"
+        )
+        return cursor.fetchone()
