@@ -31,6 +31,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "django_claimq",
+    "example_project.census",
     "tests",
 ]
 if django.VERSION < (6, 0):
@@ -73,7 +74,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 TASKS = {
     "default": {
         "BACKEND": "django_claimq.backend.ClaimqBackend",
-        "QUEUES": ["default", "mail", "reports"],
+        "QUEUES": ["default", "mail", "reports", "census"],
         "OPTIONS": {},
     },
 }

@@ -134,9 +134,8 @@ def _asked_for(run_after: datetime, enqueued_at: datetime) -> datetime | None:
 
 def _entries(history: Any) -> list[dict[str, Any]]:
     """The history, whatever somebody made of it by hand: it only informs."""
-    return (
-        [entry for entry in history if isinstance(entry, dict)] if isinstance(history, list) else []
-    )
+    entries = history if isinstance(history, list) else []
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _errors(history: Sequence[dict[str, Any]]) -> list[TaskError]:

@@ -1,6 +1,5 @@
 """kill -9 at any moment: a job is lost never, and its outcome is accepted once."""
 
-import re
 import signal
 from pathlib import Path
 
@@ -192,4 +191,3 @@ def test_a_task_that_kills_its_worker_is_never_a_success(workers, ledger):
         assert [entry.fence for entry in ledger.runs(row.id)] == [1, 2]
     for result in good.values():
         assert Job.objects.get(id=result.id).state == State.SUCCESSFUL
-    assert all(re.search("Rescued 1 stale job", workers.all_logs()) for _ in jobs)

@@ -172,9 +172,6 @@ class Workers:
             lambda: len(self.ledger.runs(job.id)) >= runs, f"run {runs} of job {job.id}"
         )
 
-    def all_logs(self) -> str:
-        return "".join(program.log for program in self._programs)
-
     def end(self) -> None:
         for program in self._programs:
             program.end()
