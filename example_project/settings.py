@@ -18,6 +18,7 @@ DEBUG = env.bool("DEBUG", default=True)
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 USE_TZ = True
 TIME_ZONE = "UTC"
+USE_THOUSAND_SEPARATOR = True
 ROOT_URLCONF = "example_project.urls"
 WSGI_APPLICATION = "example_project.wsgi.application"
 STATIC_URL = "static/"
@@ -26,7 +27,6 @@ INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "django.contrib.humanize",
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",

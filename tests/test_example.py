@@ -17,6 +17,7 @@ from example_project.census.counting import Counts, count
 from example_project.census.models import Census, FileReport, SourceFile
 from example_project.census.sources import SourceError, find_source, read_source
 from example_project.census.tasks import count_file
+from tests.factories import JobFactory, ended_attempt
 
 SOURCE = b'''"""A module."""
 
@@ -45,7 +46,7 @@ if os.name:
 
 def test_a_file_is_counted_by_its_syntax_tree():
     assert count(SOURCE, "shop.py") == Counts(
-        lines=21,
+        lines=22,
         functions=4,
         classes=1,
         documentable=6,
@@ -177,7 +178,7 @@ class TestPage:
     def test_a_second_run_of_a_job_leaves_one_report(self, client, folder):
         census = self.submit(client, folder)
         for _ in range(2):
-            assert count_file.call(census.pk, "shop.py") == 21
+            assert count_file.call(census.pk, "shop.py") == 22
         report = FileReport.objects.get()
         assert (report.file.path, report.functions, report.docstring_share) == ("shop.py", 4, 50)
 
@@ -195,6 +196,15 @@ class TestPage:
         assert "<strong>0 of 2</strong> files finished" in html
         assert "Shop.open" in html
         assert "data-finished" not in html
+
+    def test_the_page_shows_failures_with_their_traceback(self, client):
+        job = JobFactory(state="FAILED", history=[ended_attempt(error="builtins.SyntaxError")])
+        census = Census.objects.create(source="shop", root="/shop")
+        SourceFile.objects.create(census=census, path="<broken>.py", job_id=job.id)
+        html = client.get(f"{census.get_absolute_url()}findings/").content.decode()
+        assert "&lt;broken&gt;.py" in html
+        assert "Traceback (most recent call last)" in html
+        assert "data-finished" in html
 
     def test_the_page_holds_no_inline_script_or_style(self, client, folder):
         census = self.submit(client, folder)

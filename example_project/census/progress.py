@@ -71,15 +71,15 @@ def totals(census: Census) -> Mapping[str, Any]:
     return {**sums, "docstring_share": share}
 
 
-def reports(census: Census) -> QuerySet[FileReport]:
+def reports(census: Census, limit: int | None) -> QuerySet[FileReport]:
     """The reports, those of the longest functions first."""
     found = FileReport.objects.filter(file__census=census).select_related("file")
-    return found.order_by("-longest_lines", "file__path", "pk")
+    return found.order_by("-longest_lines", "file__path", "pk")[:limit]
 
 
-def failures(census: Census) -> list[Failure]:
-    """The files whose jobs have failed for good, each with its last traceback."""
-    jobs = {job.id: job for job in census.jobs().failed()}
+def failures(census: Census, limit: int | None) -> list[Failure]:
+    """Files whose jobs have failed for good, each with its last traceback."""
+    jobs = {job.id: job for job in census.jobs().failed().order_by("id")[:limit]}
     files = census.files.filter(job_id__in=jobs).order_by("path")
     return [
         Failure(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 
 from django.db import transaction
@@ -22,7 +23,7 @@ def count_file(census_id: int, path: str) -> int:
         source = read_source(file.census.root, path)
     except SourceError as error:
         raise Fail(str(error)) from error
-    counts = count(source, path)
+    counts = count(source, os.path.join(file.census.root, path))
     _report(file, counts)
     return counts.lines
 

@@ -40,13 +40,12 @@ def findings(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _findings(request: HttpRequest, pk: int) -> dict[str, Any]:
     census = get_object_or_404(Census, pk=pk)
-    show_all = "all" in request.GET
+    limit = None if "all" in request.GET else _ROWS
     return {
         "census": census,
         "progress": progress(census),
         "totals": totals(census),
-        "reports": reports(census)[: None if show_all else _ROWS],
-        "failures": failures(census),
-        "rows": _ROWS,
-        "show_all": show_all,
+        "reports": reports(census, limit),
+        "failures": failures(census, limit),
+        "limit": limit,
     }

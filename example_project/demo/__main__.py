@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import django
+from django.db import OperationalError
 
 from example_project.demo.processes import DemoFailed, Processes, say
 from tools.embedded_postgres import EmbeddedPostgres
@@ -25,6 +26,9 @@ def main() -> int:
             _demonstrate(stack, arguments)
     except DemoFailed as error:
         print(f"\nThe demo FAILED: {error}", file=sys.stderr)
+        return 1
+    except OperationalError as error:
+        print(f"\nThe database cannot be reached: {str(error).strip()}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nStopped.")
@@ -63,8 +67,12 @@ def _demonstrate(stack: ExitStack, arguments: argparse.Namespace) -> None:
     Story(processes, folder, own_database=own_database).tell()
     if arguments.keep:
         say("It keeps running until you press Ctrl-C.")
-        processes.stay()
-    say("It all stops now; `make demo KEEP=1` keeps it running.")
+        with suppress(KeyboardInterrupt):
+            processes.stay()
+        print()
+        say("It all stops now.")
+    else:
+        say("It all stops now; `make demo KEEP=1` keeps it running.")
 
 
 def _database(stack: ExitStack, folder: Path, kind: str) -> str:

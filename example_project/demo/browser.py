@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from http.cookiejar import CookieJar
-from urllib.error import URLError
 from urllib.parse import urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, OpenerDirector, ProxyHandler, build_opener
 
@@ -24,7 +23,7 @@ class Browser:
     def is_answered(self) -> bool:
         try:
             return bool(self.get("/"))
-        except URLError:
+        except OSError:  # URLError is one, and so is a connection cut short.
             return False
 
     def get(self, path: str) -> str:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 MANAGE = Path(__file__).resolve().parent.parent / "manage.py"
 # How long to wait for anything before the demo counts as failed, in seconds.
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 _POLL = 0.03
 # Kills the process groups given as arguments when its standard input closes, which the
 # kernel does at the latest when the demo dies.

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import IO
-from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
@@ -208,10 +207,9 @@ class Reader:
         return self._worker_log.read_text() if self._worker_log.exists() else ""
 
     def _is_served(self) -> bool:
-        try:
-            return "log in" in self.open("/admin/login/").lower()
-        except URLError:
-            return False
+        host, _, port = self._address.removeprefix("http://").partition(":")
+        with socket.socket() as probe:
+            return probe.connect_ex((host, int(port))) == 0
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
         give_up_at = time.monotonic() + LIMIT

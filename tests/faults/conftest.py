@@ -35,7 +35,12 @@ def crashable(
 ) -> Iterator[EmbeddedPostgres]:
     """That server, with the tables, as this process's default database for one test."""
     server = request.getfixturevalue("crashable_server")
-    elsewhere = {"NAME": "postgres", "HOST": str(server._socket_dir), "PORT": "", "USER": "postgres"}
+    elsewhere = {
+        "NAME": "postgres",
+        "HOST": str(server._socket_dir),
+        "PORT": "",
+        "USER": "postgres",
+    }
     connections.close_all()
     for key, value in elsewhere.items():
         monkeypatch.setitem(connection.settings_dict, key, value)

@@ -9,16 +9,31 @@ from django.db import connection
 from django_claimq.models import Job
 from django_claimq.states import State
 from tests.fault_tasks import abort, count, leave_at_once, segfault
+from tests.process.harness import Program, Workers
 from tests.process.ledger import check_accounts
 
 pytestmark = [pytest.mark.faults, pytest.mark.process]
 
 # Dead workers' jobs are to stay as they are until the healthy worker comes.
 NO_RESCUE = {"CLAIMQ_RECOVER_STALE": "no"}
+QUEUES = ("default", "mail", "reports")
+# Not begun, interrupted, done: (state, fence, attempt, crashes).
+UNHARMED = [
+    (State.READY, 0, 0, 0),
+    (State.RUNNING, 1, 1, 0),
+    (State.SUCCESSFUL, 1, 1, 0),
+]
+
+
+def in_groups(numbers):
+    """As many at a time as there are queues."""
+    listed = list(numbers)
+    return [listed[at : at + len(QUEUES)] for at in range(0, len(listed), len(QUEUES))]
 
 
 def finish_with_a_healthy_worker(workers):
     """I1, and then I2 to I4 by the ledger."""
+    Job.objects.filter(queue_name="aside").move("default")
     healthy = workers.start()
     workers.until(
         lambda: not Job.objects.exclude(state__in=[State.SUCCESSFUL, State.FAILED]).exists(),
@@ -33,38 +48,49 @@ def finish_with_a_healthy_worker(workers):
 
 
 class Tracer:
-    """strace around a worker that runs one job, counting or killing at one system call."""
+    """strace around workers that run one job each: it counts a system call, or injects a fault."""
 
-    def __init__(self, strace: str, workers, folder: Path) -> None:
+    def __init__(self, strace: str, workers: Workers, folder: Path) -> None:
         self._strace = strace
         self._workers = workers
-        self._output = folder / "trace"
+        self._folder = folder
         self.call = "pwrite64" if connection.vendor == "sqlite" else "sendto"
 
-    def run(self, *rules: str):
-        """Enqueue a job, run a traced worker for it; return job and worker, both ended."""
-        call = next((rule.split(":")[0] for rule in rules), self.call)
-        options = [f"--trace={call}", *(f"--inject={rule}" for rule in rules)]
-        tracer = [self._strace, "-f", "-qq", "-s", "400", "-o", self._output]
-        job = Job.objects.get(id=count.enqueue().id)
+    def run(self, *faults: str) -> list[tuple[Job, Program]]:
+        """Run a job for each fault, in a worker of its own; return them when all have ended."""
+        traced = [self._start(fault, queue) for fault, queue in zip(faults, QUEUES, strict=False)]
+        for job, worker in traced:
+            worker.wait()
+            job.refresh_from_db()
+        # Out of the way of the next ones.
+        Job.objects.filter(state=State.READY).move("aside")
+        return traced
+
+    def messages(self) -> list[str]:
+        """What the main thread of a worker sends for one job, in order."""
+        [(job, worker)] = self.run("")
+        assert (worker.code, job.state) == (0, State.SUCCESSFUL), worker.log
+        calls = [line.split(maxsplit=1) for line in self._trace("default").read_text().splitlines()]
+        assert calls, "strace saw nothing"
+        return [text for pid, text in calls if pid == calls[0][0] and text.startswith(self.call)]
+
+    def _start(self, fault: str, queue: str) -> tuple[Job, Program]:
+        job = Job.objects.get(id=count.using(queue_name=queue).enqueue().id)
+        inject = [f"--inject={self.call}:{fault}"] if fault else []
+        tracer = [self._strace, "-f", "-qq", "-s", "400", f"--trace={self.call}", *inject]
         url = self._workers.database_url
         if connection.vendor == "postgresql":
             url += ("&" if "?" in url else "?") + "sslmode=disable"
         worker = self._workers.start(
-            "--batch", "--queues", "default", tracer=[*tracer, *options],
-            DATABASE_URL=url, **NO_RESCUE,
-        )  # fmt: skip
-        worker.wait()
-        job.refresh_from_db()
-        # Out of the way of the next one.
-        Job.objects.filter(state=State.READY).move("reports")
+            *("--batch", "--queues", queue),
+            tracer=[*tracer, "-o", str(self._trace(queue))],
+            DATABASE_URL=url,
+            **NO_RESCUE,
+        )
         return job, worker
 
-    def messages(self) -> list[str]:
-        """What the main thread of the last run sent, in order."""
-        calls = [line.split(maxsplit=1) for line in self._output.read_text().splitlines()]
-        assert calls, "strace saw nothing"
-        return [text for pid, text in calls if pid == calls[0][0] and text.startswith(self.call)]
+    def _trace(self, queue: str) -> Path:
+        return self._folder / f"trace-{queue}"
 
 
 @pytest.fixture
@@ -75,59 +101,57 @@ def tracer(strace, workers, tmp_path):
 def moments(messages: list[str]) -> list[int]:
     """Numbers of the messages that matter most: the UPDATE and COMMIT of claim and settle."""
     if connection.vendor == "sqlite":
-        last = len(messages)
-        return sorted({last * part // 5 for part in range(1, 5)})
+        return sorted({len(messages) * part // 6 for part in range(1, 6)})
     numbers = []
     for state in ("RUNNING", "SUCCESSFUL"):
-        update = next(n for n, text in enumerate(messages, 1) if f"= '{state}'" in text and "SET" in text)
-        commit = next(n for n, text in enumerate(messages, 1) if n > update and "COMMIT" in text)
-        numbers += [update, commit]
+        numbers.append(first(messages, f"""UPDATE "claimq_job" SET "state" = '{state}'"""))
+        numbers.append(first(messages, "COMMIT", after=numbers[-1]))
     return [*numbers, numbers[-1] + 1]
 
 
-def kill_at(tracer, number: int) -> bool:
-    """Return whether the kill came before the worker's own end."""
-    job, worker = tracer.run(f"{tracer.call}:signal=SIGKILL:when={number}")
-    seen = (job.state, job.fence, job.attempt, job.crashes)
-    assert seen in [
-        (State.READY, 0, 0, 0),
-        (State.RUNNING, 1, 1, 0),
-        (State.SUCCESSFUL, 1, 1, 0),
-    ], (number, seen, worker.log)
-    assert worker.code in (0, -signal.SIGKILL, 128 + signal.SIGKILL), worker.log
-    return worker.code != 0
+def first(messages: list[str], part: str, after: int = 0) -> int:
+    # strace shows the quotes of a string escaped.
+    texts = enumerate((text.replace("\\", "") for text in messages), start=1)
+    return next(number for number, text in texts if number > after and part in text)
+
+
+def kill_at(tracer: Tracer, *numbers: int) -> int:
+    """Kill a worker at each of these messages; return how many did not end before theirs."""
+    traced = tracer.run(*(f"signal=SIGKILL:when={number}" for number in numbers))
+    for job, worker in traced:
+        seen = (job.state, job.fence, job.attempt, job.crashes)
+        assert seen in UNHARMED, worker.log
+        assert worker.code in (0, -signal.SIGKILL, 128 + signal.SIGKILL), worker.log
+    return sum(worker.code != 0 for _, worker in traced)
 
 
 def test_a_kill_at_the_messages_that_matter_costs_no_job(tracer, workers):
     """A1"""
-    job, worker = tracer.run()
-    assert (worker.code, job.state) == (0, State.SUCCESSFUL), worker.log
     numbers = moments(tracer.messages())
-    died = [kill_at(tracer, number) for number in numbers]
-    assert sum(died) >= len(died) - 1, "the kills must have come in time"
+    died = sum(kill_at(tracer, *some) for some in in_groups(numbers))
+    assert died >= len(numbers) - 1, "the kills must have come in time"
     finish_with_a_healthy_worker(workers)
 
 
 @pytest.mark.slow
 def test_a_kill_at_every_message_costs_no_job(tracer, workers):
     """A1, the full sweep"""
-    tracer.run()
-    for number in range(1, len(tracer.messages()) + 4):
-        kill_at(tracer, number)
+    for some in in_groups(range(1, len(tracer.messages()) + 4)):
+        kill_at(tracer, *some)
     finish_with_a_healthy_worker(workers)
 
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_a_lost_connection_at_every_reply_costs_no_job(tracer, workers):
-    """A3, the full sweep: the worker lives, or had not yet begun"""
+def test_a_connection_reset_at_every_reply_costs_no_job(tracer, workers):
+    """A3, the full sweep: the worker goes on, unless it had not even begun."""
     tracer.call = "recvfrom"
-    tracer.run("recvfrom:delay_exit=1")
-    for number in range(1, len(tracer.messages()) + 4):
-        job, worker = tracer.run(f"recvfrom:error=ECONNRESET:when={number}")
-        assert worker.code in (0, 75), worker.log
-        assert job.fence <= 1, worker.log
-        assert "Claim lost" not in worker.log
+    for some in in_groups(range(1, len(tracer.messages()) + 4)):
+        faults = [f"error=ECONNRESET:when={number}" for number in some]
+        for job, worker in tracer.run(*faults):
+            assert worker.code in (0, 75), worker.log
+            assert (job.state, job.fence, job.attempt, job.crashes) in UNHARMED, worker.log
+            assert "Claim lost" not in worker.log
     finish_with_a_healthy_worker(workers)
 
 
@@ -161,9 +185,7 @@ def test_a_kill_after_the_claim_before_the_settle_or_after_it_costs_no_job(worke
 def test_a_task_that_kills_its_worker_is_never_a_success(workers, ledger):
     """C1: segmentation fault, abort, os._exit(0). Each ends as lost, after its attempts."""
     killers = {"default": segfault, "mail": abort, "reports": leave_at_once}
-    jobs = {
-        name: killer.using(queue_name=name).enqueue() for name, killer in killers.items()
-    }
+    jobs = {name: killer.using(queue_name=name).enqueue() for name, killer in killers.items()}
     good = {name: count.using(queue_name=name, priority=-1).enqueue() for name in killers}
     codes = {name: [] for name in killers}
     running = {}

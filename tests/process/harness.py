@@ -168,9 +168,7 @@ class Workers:
 
     def until_begun(self, job: object, runs: int = 1) -> None:
         """Wait until the task of the job, a TaskResult or a Job, has begun so many times."""
-        self.until(
-            lambda: len(self.ledger.runs(job.id)) >= runs, f"run {runs} of job {job.id}"
-        )
+        self.until(lambda: len(self.ledger.runs(job.id)) >= runs, f"run {runs} of job {job.id}")
 
     def end(self) -> None:
         for program in self._programs:
@@ -178,7 +176,9 @@ class Workers:
 
     def report(self) -> str:
         """The tables and the tails of the logs, for the reader of a failure."""
-        parts = [f"--- {p.log_file.name}, exit code {p.code}\n{p.log[-3000:]}" for p in self._programs]
+        parts = [
+            f"--- {p.log_file.name}, exit code {p.code}\n{p.log[-3000:]}" for p in self._programs
+        ]
         return "\n".join([_tables(), *parts])
 
 

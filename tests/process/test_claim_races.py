@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 def test_twenty_claimers_never_hold_the_same_claim(workers, ledger):
     """I3: the fence is the number of claims, the attempt that of claims not given back."""
     queues = {name: count.using(queue_name=name) for name in ("default", "mail")}
-    enqueue_many([(queues["mail" if n % 3 else "default"], (), {}) for n in range(600)])
+    enqueue_many([(queues["mail" if n % 3 else "default"], (), {}) for n in range(500)])
     race = workers.start_python("-m", "tests.process.claimers", "20", "1")
     assert race.wait() == 0, race.log
 
@@ -29,7 +29,7 @@ def test_twenty_claimers_never_hold_the_same_claim(workers, ledger):
         assert job.state == State.SUCCESSFUL
         assert job.fence == claimed[job.id], job.id
         assert job.attempt == claimed[job.id] - released[job.id], job.id
-    assert len(released) > 50, "the releases must have been put to the test"
+    assert len(released) > 40, "the releases must have been put to the test"
     assert len({entry.pid for entry in ledger.runs()}) > 10, "and the claimers to a race"
     check_accounts(ledger)
 

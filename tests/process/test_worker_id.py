@@ -38,9 +38,7 @@ def test_of_two_workers_that_start_as_one_id_one_is_left(workers):
     assert winner.stop() == 0
 
 
-def test_stale_jobs_are_rescued_before_the_name_of_a_dead_worker_is_refused(
-    workers, ledger, gate
-):
+def test_stale_jobs_are_rescued_before_the_name_of_a_dead_worker_is_refused(workers, ledger, gate):
     job = hold.enqueue(str(gate))
     first = workers.start("--worker-id", "w1")
     workers.until_begun(job)

@@ -1,0 +1,123 @@
+"""The reference and the troubleshooting page name what the package has, in its words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from argparse import ArgumentParser
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import django_claimq
+from django_claimq import signals
+from django_claimq.compat import FRAMEWORK
+from django_claimq.conf import Options
+from django_claimq.definition import ClaimqTask
+from django_claimq.management.commands.claimq_worker import Command
+from django_claimq.models import Job, Worker
+from django_claimq.models.querysets import JobQuerySet
+from django_claimq.option_parsers import PARSERS
+from django_claimq.states import State
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+# Options that nothing reads yet.
+RESERVED = {"LISTEN", "RETENTION", "SCHEDULES"}
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+@cache
+def table(name: str) -> dict[str, str]:
+    """Rows of the page's tables, by each name in their first cell."""
+    rows = re.findall(r"^\| (.+?) \| (.*) \|$", page(name), re.MULTILINE)
+    return {key: rest for cell, rest in rows for key in re.findall(r"`([^`]+)`", cell)}
+
+
+@pytest.mark.parametrize("option", [name.upper() for name in PARSERS])
+def test_every_option_is_explained_with_its_default(option: str) -> None:
+    default, _, meaning = table("reference/settings.md")[option].split(" | ")
+    documented = eval(default.strip("`"), vars(django_claimq))  # noqa: S307
+    parsed = PARSERS[option.lower()](option, documented)
+    assert parsed == getattr(Options(), option.lower())
+    assert ("Reserved: has no effect yet" in meaning) == (option in RESERVED)
+
+
+def test_every_flag_of_the_worker_is_explained() -> None:
+    parser = ArgumentParser(add_help=False)
+    Command().add_arguments(parser)
+    flags = {flag for action in parser._actions for flag in action.option_strings}
+    explained = {key.split()[0] for key in table("reference/commands.md")}
+    assert flags <= explained
+
+
+@pytest.mark.parametrize("model", [Job, Worker])
+def test_every_column_is_explained(model: type[Job] | type[Worker]) -> None:
+    names = {field.name for field in model._meta.fields}
+    assert names <= table("reference/states.md").keys()
+
+
+def test_every_constraint_and_index_is_explained() -> None:
+    named = {one.name for one in [*Job._meta.constraints, *Job._meta.indexes]}
+    assert named <= table("reference/states.md").keys()
+
+
+def test_every_state_and_queryset_method_is_explained() -> None:
+    own = {name for name in vars(JobQuerySet) if not name.startswith("_")}
+    explained = {key.strip(".").partition("(")[0] for key in table("reference/states.md")}
+    assert own | set(State.values) <= explained
+
+
+def test_every_signal_is_explained() -> None:
+    own = {name for name, one in vars(signals).items() if isinstance(one, signals.Signal)}
+    assert own <= table("reference/signals.md").keys()
+
+
+def test_every_task_option_and_public_name_is_explained() -> None:
+    options = {field.name for field in fields(ClaimqTask)} - {"func", "run_after"}
+    assert options <= table("reference/tasks.md").keys()
+    text = page("reference/tasks.md")
+    hidden = {"ClaimqTask", "ClaimqError"}
+    assert [name for name in set(django_claimq.__all__) - hidden if f"{name}" not in text] == []
+
+
+def test_every_check_is_explained() -> None:
+    raised = set(re.findall(r"claimq\.[EW]\d+", (ROOT / "django_claimq/checks.py").read_text()))
+    assert raised == set(re.findall(r"^## (\S+)", page("reference/checks.md"), re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        message
+        for heading in re.findall(r"^### .*`.*$", page("troubleshooting.md"), re.MULTILINE)
+        for message in re.findall(r"`([^`]{20,})`", heading)
+    ],
+)
+def test_a_message_of_the_troubleshooting_page_is_in_the_code(message: str) -> None:
+    varying = r"\.\.\.+|'default'|'|\d+|-heartbeat|django_claimq\.exceptions\.\w+"
+    for fragment in re.split(varying, message):
+        if len(fragment.strip(" .:,")) > 5:
+            assert fragment.strip(" .") in words()
+
+
+@cache
+def words() -> str:
+    """All text constants of the package and of the framework's base."""
+    framework = import_module(f"{FRAMEWORK}.base").__file__
+    backends = import_module(f"{FRAMEWORK}.backends.base").__file__
+    files = [*(ROOT / "django_claimq").rglob("*.py"), Path(str(framework)), Path(str(backends))]
+    texts = [_text(node) for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    return "\n".join(text for text in texts if text)
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(value) or "…" for value in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
