@@ -46,4 +46,6 @@ def core(*args: Any, **kwargs: Any) -> None:
     """Of the framework's own class, as it is where another backend is the default."""
 
 
-core = Task(func=core)
+core = Task(  # Django 6.0 has no defaults here.
+    func=core, priority=0, backend="default", queue_name="default", run_after=None
+)

@@ -202,6 +202,7 @@ class Reader:
             return all(line in found for line in expected)
 
         self._await(printed, "\n".join(["the worker prints:", *expected]))
+        self.states.add(self.newest_state())
 
     def _log(self) -> str:
         return self._worker_log.read_text() if self._worker_log.exists() else ""

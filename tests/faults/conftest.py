@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import environ
 import pytest
 from django.core.management import call_command
 from django.db import connection, connections
@@ -35,14 +36,8 @@ def crashable(
 ) -> Iterator[EmbeddedPostgres]:
     """That server, with the tables, as this process's default database for one test."""
     server = request.getfixturevalue("crashable_server")
-    elsewhere = {
-        "NAME": "postgres",
-        "HOST": str(server._socket_dir),
-        "PORT": "",
-        "USER": "postgres",
-    }
     connections.close_all()
-    for key, value in elsewhere.items():
+    for key, value in environ.Env.db_url_config(server.url()).items():
         monkeypatch.setitem(connection.settings_dict, key, value)
     with django_db_blocker.unblock():
         try:

@@ -230,7 +230,8 @@ class TestMany:
                 enqueue_many([(tasks.noop, (), {})] * number)
             return len(captured)
 
-        assert statements(900) <= statements(2) + 10
+        # A few for each chunk; SQLite takes few rows at a time.
+        assert statements(900) <= statements(2) + 40
 
     def test_more_than_one_chunk_is_all_or_none(self, monkeypatch):
         monkeypatch.setattr(enqueueing, "_CHUNK", 10)

@@ -47,7 +47,7 @@ def race(number: int, seed: int) -> None:
         jobs = claim(owner, chance.randint(1, 6))
         for job in jobs:
             note(Context(job.id, job.fence, job.attempt), "begin")
-            settle(owner, job, released=chance.random() < 0.2)
+        settle(owner, {job: chance.random() < 0.2 for job in jobs})
         if not jobs:
             time.sleep(chance.uniform(0.001, 0.01))
 
@@ -60,15 +60,21 @@ def claim(owner: Owner, limit: int) -> list[ClaimedJob]:
         return claiming.claim_singly(*wanted)
 
 
-def settle(owner: Owner, job: ClaimedJob, *, released: bool) -> None:
-    def write() -> int:
-        if released:
-            return transitions.release(owner, [job.id], job.fence)
-        return transitions.succeed(owner, [job.id], job.fence, job.fence)
+def settle(owner: Owner, jobs: dict[ClaimedJob, bool]) -> None:
+    """Settle these, or release those marked with True, in one transaction."""
 
-    if database.run(owner.using, write) != 1:
-        raise NotMine(f"{job.id}, fence {job.fence}")
-    note(Context(job.id, job.fence, job.attempt), "release" if released else "end")
+    def write() -> None:
+        for job, released in jobs.items():
+            if released:
+                held = transitions.release(owner, [job.id], job.fence)
+            else:
+                held = transitions.succeed(owner, [job.id], job.fence, job.fence)
+            if held != 1:
+                raise NotMine(f"{job.id}, fence {job.fence}")
+
+    database.run(owner.using, write)
+    for job, released in jobs.items():
+        note(Context(job.id, job.fence, job.attempt), "release" if released else "end")
 
 
 def main(count: int, seed: int) -> int:

@@ -176,10 +176,11 @@ class Workers:
 
     def report(self) -> str:
         """The tables and the tails of the logs, for the reader of a failure."""
-        parts = [
-            f"--- {p.log_file.name}, exit code {p.code}\n{p.log[-3000:]}" for p in self._programs
+        tails = [
+            f"--- {program.log_file.name}, exit code {program.code}\n{program.log[-3000:]}"
+            for program in self._programs
         ]
-        return "\n".join([_tables(), *parts])
+        return "\n".join([_tables(), *tails])
 
 
 def _tables() -> str:

@@ -89,14 +89,24 @@ def unreachable(tmp_path):
     return f"postgresql://postgres@/postgres?host={tmp_path}"
 
 
-def test_a_start_without_tables_or_database_says_so_in_one_line(workers, database_url, tmp_path):
-    """K4: before `migrate`, and I8: 1 and 75 are the exit codes."""
-    unmigrated = workers.start(DATABASE_URL=without_tables(database_url, tmp_path))
-    cut_off = workers.start(DATABASE_URL=unreachable(tmp_path))
-    assert unmigrated.wait() == 1
-    assert cut_off.wait() == 75
-    assert "has no tables for jobs: run manage.py migrate" in unmigrated.log
-    assert "The database cannot be reached" in cut_off.log
-    for worker in (unmigrated, cut_off):
-        assert "Traceback" not in worker.log
-        assert len(worker.log.strip().splitlines()) <= 2, worker.log
+def check_said_in_one_line(worker, text):
+    assert text in worker.log
+    assert "Traceback" not in worker.log
+    assert len(worker.log.strip().splitlines()) == 1, worker.log
+
+
+def test_a_start_before_migrate_says_so_in_one_line(workers, database_url, tmp_path):
+    """K4, I8"""
+    worker = workers.start(DATABASE_URL=without_tables(database_url, tmp_path))
+    assert worker.wait() == 1
+    check_said_in_one_line(worker, "has no tables for jobs: run manage.py migrate")
+
+
+@pytest.mark.xfail(
+    connection.vendor == "sqlite", reason="the system checks need the database before we do"
+)
+def test_a_start_without_a_database_says_so_in_one_line(workers, tmp_path):
+    """I8"""
+    worker = workers.start(DATABASE_URL=unreachable(tmp_path))
+    assert worker.wait() == 75
+    check_said_in_one_line(worker, "The database cannot be reached")
