@@ -91,7 +91,9 @@ class Reader:
     def newest_job(self) -> str:
         """The page of the newest job."""
         page = self.open("/admin/django_claimq/job/")
-        return self.open(re.findall(r'href="(/admin/django_claimq/job/[0-9a-f-]+/change/)', page)[0])
+        return self.open(
+            re.findall(r'href="(/admin/django_claimq/job/[0-9a-f-]+/change/)', page)[0]
+        )
 
     def press(self, button: str) -> None:
         """Press a button on the newest job's page."""

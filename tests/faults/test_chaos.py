@@ -28,13 +28,13 @@ def test_no_kill_loses_a_job_or_counts_one_twice(workers, ledger, jobs, kills):
     """A2, A5, and I1 to I3"""
     chance = random.Random(SEED)
     enqueue_many([(work, (duration(chance),), {}) for _ in range(jobs)])
-    crew = [workers.start() for _ in range(CREW)]
+    crew = [workers.start("--queues", "default") for _ in range(CREW)]
     for number in range(1, kills + 1):
         part = jobs * number // (kills + 1)
         workers.until(lambda least=part: finished() >= least, f"{part} jobs", *crew)
         victim = chance.randrange(CREW)
         crew[victim].kill()
-        crew[victim] = workers.start()
+        crew[victim] = workers.start("--queues", "default")
     workers.until(lambda: finished() == jobs, "all the jobs", *crew)
     assert [worker.stop() for worker in crew] == [0] * CREW
 

@@ -22,8 +22,8 @@ def finished():
 def test_workers_outlive_a_fast_and_an_immediate_restart(crashable, crashable_workers, ledger):
     """E1, I7: five seconds after it is back, the next job is done."""
     workers = crashable_workers
-    enqueue_many([(work, (0.05,), {}) for _ in range(300)])
-    pair = [workers.start(), workers.start("-c", "2")]
+    enqueue_many([(work, (0.05,), {}) for _ in range(200)])
+    pair = [workers.start("--queues", "default") for _ in range(2)]
     for mode in ("fast", "immediate"):
         before = finished()
         workers.until(lambda least=before + 20: finished() >= least, "20 jobs", *pair)
@@ -34,7 +34,7 @@ def test_workers_outlive_a_fast_and_an_immediate_restart(crashable, crashable_wo
         workers.until(
             lambda least=before: finished() > least, f"a job after {mode}", *pair, limit=5
         )
-    workers.until(lambda: finished() == 300, "all the jobs", *pair)
+    workers.until(lambda: finished() == 200, "all the jobs", *pair)
     assert [worker.stop() for worker in pair] == [0, 0]
     assert not Job.objects.exclude(state=State.SUCCESSFUL).exists()
     check_accounts(ledger)
@@ -60,8 +60,8 @@ def test_a_lost_host_costs_no_committed_job(crashable, crashable_workers, ledger
 
 def test_killed_sessions_are_replaced(workers, ledger):
     """E2: pg_terminate_backend on all sessions, again and again, for some seconds."""
-    enqueue_many([(work, (0.05,), {}) for _ in range(250)])
-    pair = [workers.start_registered("-c", "2"), workers.start_registered("-c", "2")]
+    enqueue_many([(work, (0.05,), {}) for _ in range(200)])
+    pair = [workers.start_registered("--queues", "default", "-c", "2") for _ in range(2)]
     ended = 0
     ends_at = time.monotonic() + 3
     pause = threading.Event()
@@ -69,7 +69,7 @@ def test_killed_sessions_are_replaced(workers, ledger):
         ended += terminate_all_others()
         pause.wait(0.5)
     assert ended > 6, "the sessions must have been there to be killed"
-    workers.until(lambda: finished() == 250, "all the jobs", *pair)
+    workers.until(lambda: finished() == 200, "all the jobs", *pair)
     assert [worker.stop() for worker in pair] == [0, 0]
     check_accounts(ledger)
 
