@@ -8,10 +8,12 @@ from typing import Any
 
 from django.apps import apps
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning
 
-from django_claimq.conf import Reading
+from django_claimq.compat import DEFAULT_TASK_QUEUE_NAME, task_backends
+from django_claimq.conf import Reading, read
 
+_ONE_QUEUE = [DEFAULT_TASK_QUEUE_NAME]
 _ENGINES = ("postgresql", "mysql", "sqlite3", "postgis", "spatialite")
 
 
@@ -22,6 +24,7 @@ def check(alias: str, params: Mapping[str, Any], reading: Reading) -> Iterator[C
     for problem in reading.problems:
         yield Error(f"TASKS[{alias!r}]: {problem.message}", hint=problem.hint, id="claimq.E002")
     yield from _check_database(reading.options.database)
+    yield from _check_shared_queues(alias, params, reading.options.database)
 
 
 def _check_app() -> Iterator[CheckMessage]:
@@ -47,6 +50,26 @@ def _check_queues(alias: str, params: Mapping[str, Any]) -> Iterator[CheckMessag
         )
 
 
+def _check_shared_queues(
+    alias: str, params: Mapping[str, Any], database: str
+) -> Iterator[CheckMessage]:
+    """Queues belong to the database: a worker of either alias would take the jobs of both."""
+    for other, its in task_backends.settings.items():
+        # In pairs, each told once.
+        if other <= alias or its.get("BACKEND") != params.get("BACKEND"):
+            continue
+        same_database = read(its.get("OPTIONS", {})).options.database == database
+        shared = set(params.get("QUEUES", _ONE_QUEUE)) & set(its.get("QUEUES", _ONE_QUEUE))
+        if same_database and shared:
+            yield Warning(
+                f"TASKS[{alias!r}] and TASKS[{other!r}] share a database and the queues "
+                f"{', '.join(sorted(shared))}: workers of either run jobs of both, under "
+                "their own OPTIONS.",
+                hint="Give each alias queues of its own, or a DATABASE of its own.",
+                id="claimq.W001",
+            )
+
+
 def _check_database(alias: str) -> Iterator[CheckMessage]:
     config = settings.DATABASES.get(alias, {})
     engine = str(config.get("ENGINE", "")).rpartition(".")[2]
@@ -66,7 +89,7 @@ def _check_sqlite(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMessag
         yield Error(
             f"SQLite database {alias!r} does not use IMMEDIATE transactions: two workers "
             "that claim at once would fail instead of waiting for each other.",
-            hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE".',
+            hint=_sqlite_hint(alias),
             id="claimq.E005",
         )
     wal = "wal" in str(options.get("init_command", "")).lower()
@@ -74,10 +97,17 @@ def _check_sqlite(alias: str, config: Mapping[str, Any]) -> Iterator[CheckMessag
         yield Error(
             f"SQLite database {alias!r} does not use write-ahead logging: readers and "
             "workers would lock each other out.",
-            hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["init_command"] = '
-            '"PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL".',
+            hint=_sqlite_hint(alias),
             id="claimq.E006",
         )
+
+
+def _sqlite_hint(alias: str) -> str:
+    """All that SQLite needs, to be pasted at once."""
+    return (
+        f'Set DATABASES[{alias!r}]["OPTIONS"] = {{"transaction_mode": "IMMEDIATE", '
+        '"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"}.'
+    )
 
 
 def _is_wal_file(name: Any) -> bool:

@@ -50,6 +50,12 @@ class ClaimqTask(GenericTask[P, R]):
     Raises InvalidTask, naming the task and the option, where a value is unusable.
     """
 
+    # As in Django 6.1: 6.0 has no defaults for these.
+    priority: int = DEFAULT_TASK_PRIORITY
+    backend: str = DEFAULT_TASK_BACKEND_ALIAS
+    queue_name: str = DEFAULT_TASK_QUEUE_NAME
+    run_after: Any = None
+
     max_attempts: int | None = None
     backoff: Backoff | None = None
     timeout: Duration | _Unset | None = UNSET

@@ -21,7 +21,7 @@ def find_task(path: str) -> Task[..., Any]:
     """
     try:
         found = import_string(path)
-    except Exception as error:  # A module may fail to import in any way it likes.
+    except (Exception, SystemExit) as error:  # A module may fail in any way it likes.
         raise TaskNotFound(f"{path} cannot be imported: {error!r}") from error
     if not is_task(found):
         raise TaskNotFound(f"{path} is not a task but {type(found).__name__}")

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
@@ -12,6 +13,15 @@ from django_claimq.states import FINISHED, State
 if TYPE_CHECKING:
     from django_claimq.models.job import Job  # noqa: F401  (in the base class's brackets)
     from django_claimq.models.worker import Worker
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _on_querysets_only(method: Method) -> Method:
+    """Keep it off the manager, as Django keeps delete(): all jobs only by .all()."""
+    method.queryset_only = True  # type: ignore[attr-defined]
+    return method
 
 
 class JobQuerySet(QuerySet["Job"]):
@@ -44,22 +54,27 @@ class JobQuerySet(QuerySet["Job"]):
 
     # Each returns for how many jobs it held; others were in a state that forbids it.
 
+    @_on_querysets_only
     def cancel(self) -> int:
         """Cancel what has not begun; ask what is running to stop."""
         return int(_transitions().cancel(self))
 
+    @_on_querysets_only
     def requeue(self) -> int:
         """Send finished jobs back to READY with all their attempts."""
         return int(_transitions().requeue(self))
 
+    @_on_querysets_only
     def reschedule(self, run_after: datetime | timedelta) -> int:
         """Let jobs that have not begun run at another time, or so long from now."""
         return int(_transitions().reschedule(self, run_after))
 
+    @_on_querysets_only
     def move(self, queue_name: str) -> int:
         """Let jobs that have not begun wait under another queue."""
         return int(_transitions().move(self, queue_name))
 
+    @_on_querysets_only
     def reprioritise(self, priority: int) -> int:
         """Give jobs that have not begun another priority, -100 to 100."""
         return int(_transitions().reprioritise(self, priority))

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, Subquery, TextField
+from django.db.models import F, Subquery, TextField
 from django.db.models.functions import Cast, Now
 
 from django_claimq.models.job import Job
@@ -81,18 +81,21 @@ class Glance:
 def glance(owner: Owner, queues: Sequence[str]) -> Glance:
     """Look, without a transaction, whether there is anything to claim or to promote."""
     jobs = Job.objects.using(owner.using)
-    ready = jobs.filter(state=State.READY, queue_name__in=queues)
+    # The first row of each queue's range: EXISTS over them all would scan the table,
+    # where finished rows come first.
+    heads = [
+        Subquery(_ready(owner.using, queue).order_by(*_ORDER).values("id")[:1]) for queue in queues
+    ]
     scheduled = jobs.filter(state=State.SCHEDULED).order_by("run_after", "id")
+    next_run = Subquery(scheduled.values("run_after")[:1])
     anchor = Worker.objects.using(owner.using).filter(id=owner.worker_id)
-    row = anchor.values_list(
-        Exists(ready), Subquery(scheduled.values("run_after")[:1]), Now()
-    ).first()
+    row = anchor.values_list(Now(), next_run, *heads).first()
     if row is None:
         # Nothing to look through until the heartbeat has put the worker's row back.
         return Glance(ready=True, seconds_to_next=None)
-    is_ready, next_run, now = row
-    wait = None if next_run is None else (next_run - now).total_seconds()
-    return Glance(ready=is_ready, seconds_to_next=wait)
+    now, run_after, *found = row
+    wait = None if run_after is None else (run_after - now).total_seconds()
+    return Glance(ready=any(found), seconds_to_next=wait)
 
 
 def queues_with_jobs(using: str) -> list[str]:
@@ -153,9 +156,13 @@ def _most_urgent(ranges: Any, limit: int) -> list[dict[str, Any]]:
 
 def _due_in(using: str, queue: str) -> Any:
     # One queue at a time: `IN` over several cannot walk the index in claim order.
-    jobs = Job.objects.using(using).filter(state=State.READY, queue_name=queue)
+    jobs = _ready(using, queue)
     texts = {f"{name}_text": Cast(name, TextField()) for name in _JSON_COLUMNS}
     return jobs.order_by(*_ORDER).values(*_COLUMNS, now=Now(), **texts)
+
+
+def _ready(using: str, queue: str) -> Any:
+    return Job.objects.using(using).filter(state=State.READY, queue_name=queue)
 
 
 def _by_fence(rows: Sequence[dict[str, Any]]) -> dict[int, list[UUID]]:

@@ -45,6 +45,16 @@ def exception_path(error: BaseException) -> str:
     return clean_text(f"{type(error).__module__}.{type(error).__qualname__}", 255)
 
 
+def summary(error: BaseException) -> str:
+    """The exception and the first line of its message, for one line of a log."""
+    try:
+        message = str(error).strip().partition("\n")[0]
+    except Exception:  # An exception may break anything that looks at it.
+        message = ""
+    path = exception_path(error)
+    return clean_text(f"{path}: {message}" if message else path, 200)
+
+
 def describe(error: BaseException) -> str:
     """The traceback as text, whatever the exception does when it is looked at."""
     try:

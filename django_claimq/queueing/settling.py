@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.db import DataError, IntegrityError
 
+from django_claimq.exceptions import JobCancelled
 from django_claimq.models.job import Job
 from django_claimq.payload import unstorable
 from django_claimq.queueing import database, transitions
@@ -60,10 +61,12 @@ def settle(owner: Owner, settlements: Sequence[Settlement]) -> None:
             raise NotAllHeld
 
 
-def settle_one(owner: Owner, settlement: Settlement) -> bool:
-    """Settle one in a transaction of its own; return whether its claim held.
+def settle_one(owner: Owner, settlement: Settlement) -> Outcome | None:
+    """Settle one in a transaction of its own.
 
-    What the database refuses to store is replaced by a marker that says so.
+    Returns the outcome as it was written, or None where the claim is lost. A job that a
+    person asked to stop is cancelled instead of sent to another run; what the database
+    refuses to store is replaced by a marker that says so.
     """
     try:
         return _settle_alone(owner, settlement)
@@ -74,37 +77,51 @@ def settle_one(owner: Owner, settlement: Settlement) -> bool:
     except _REFUSED:
         # Never in the way of other outcomes: the lease will end this claim.
         logger.exception("The outcome of job %s cannot be written", settlement.job.id)
-        return False
+        return None
 
 
-def _settle_alone(owner: Owner, settlement: Settlement) -> bool:
-    return database.run(owner.using, lambda: _write(owner, [settlement])) == 1
+def _settle_alone(owner: Owner, settlement: Settlement) -> Outcome | None:
+    for outcome in _in_turn(settlement.outcome):
+        tried = replace(settlement, outcome=outcome)
+        if database.run(owner.using, lambda tried=tried: _write(owner, [tried])):  # type: ignore[misc]
+            return outcome
+    return None
 
 
-def landed(owner: Owner, settlement: Settlement) -> bool:
-    """Whether an earlier try whose reply was lost had been committed all the same."""
-    job = settlement.job
+def _in_turn(outcome: Outcome) -> list[Outcome]:
+    """The outcome, and what a request to stop makes of it."""
+    match outcome:
+        case Retried(error):
+            return [outcome, Cancelled(error)]
+        case Snoozed() | Postponed():
+            return [outcome, Cancelled(JobCancelled("Cancelled on request."))]
+        case _:
+            return [outcome]
+
+
+def landed(owner: Owner, settlement: Settlement) -> Outcome | None:
+    """The outcome, if an earlier try whose reply was lost had been committed all the same."""
+    job, outcome = settlement.job, settlement.outcome
+    settled = Job.objects.using(owner.using).filter(id=job.id, fence=job.fence)
     row = (
-        Job.objects.using(owner.using)
-        .filter(id=job.id, fence=job.fence)
-        .exclude(state=State.RUNNING)
+        settled.exclude(state=State.RUNNING)
         .values_list("attempt", "finished_by", "history")
         .first()
     )
     if row is None:
-        return False
+        return None
     attempt, finished_by, history = row
-    match settlement.outcome:
+    match outcome:
         case Succeeded():
-            return bool(finished_by == owner.worker_id)
+            ours = finished_by == owner.worker_id
         case Snoozed() | Released() | Postponed():
-            return bool(attempt == job.attempt - 1)
+            ours = attempt == job.attempt - 1
         case _:
             last = history[-1] if history else {}
-            mine = (owner.worker_id, job.attempt)
-            return (last.get("worker"), last.get("attempt")) == mine and last.get(
-                "outcome"
-            ) != Ending.LOST
+            who = last.get("worker"), last.get("attempt")
+            # A rescue tells of the same attempt, as lost.
+            ours = who == (owner.worker_id, job.attempt) and last.get("outcome") != Ending.LOST
+    return outcome if ours else None
 
 
 def _likeness(settlement: Settlement) -> Any:

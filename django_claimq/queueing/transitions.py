@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db import router
 from django.db.models import Case, DateTimeField, F, Q, Value, When
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan
@@ -115,8 +116,8 @@ def succeed(owner: Owner, ids: Sequence[UUID], fence: int, result: Any = None) -
 
 
 def retry(owner: Owner, claim: Claim, ended: dict[str, Any], delay: float) -> int:
-    """RUNNING → SCHEDULED in `delay` seconds, or READY; CANCELLED if that was asked for."""
-    return owner.claimed([claim.id], claim.fence).update(
+    """RUNNING → SCHEDULED in `delay` seconds, or READY; not for a job asked to stop."""
+    return _not_asked(owner, claim).update(
         history=AppendJson("history", ended), **_back_to_wait(delay), **_NO_CLAIM
     )
 
@@ -142,8 +143,8 @@ def stop(owner: Owner, claim: Claim, ended: dict[str, Any]) -> int:
 
 
 def snooze(owner: Owner, claim: Claim, delay: float) -> int:
-    """RUNNING → SCHEDULED at the task's own wish; the attempt is given back."""
-    return owner.claimed([claim.id], claim.fence).update(
+    """RUNNING → SCHEDULED at the task's own wish, attempt given back; not if asked to stop."""
+    return _not_asked(owner, claim).update(
         attempt=F("attempt") - 1, **_back_to_wait(delay), **_NO_CLAIM
     )
 
@@ -151,13 +152,13 @@ def snooze(owner: Owner, claim: Claim, delay: float) -> int:
 def release(owner: Owner, ids: Sequence[UUID], fence: int) -> int:
     """RUNNING → READY, unrun: its place in the queue and its attempt are given back."""
     return owner.claimed(ids, fence).update(
-        attempt=F("attempt") - 1, **_never_begun(), **_unless_cancelled(State.READY), **_NO_CLAIM
+        attempt=F("attempt") - 1, **_never_begun(), **_ready_unless_cancelled(), **_NO_CLAIM
     )
 
 
 def postpone(owner: Owner, claim: Claim, delay: float, metadata: dict[str, Any]) -> int:
-    """RUNNING → SCHEDULED in `delay` seconds, unrun; the metadata keeps what it waits for."""
-    return owner.claimed([claim.id], claim.fence).update(
+    """RUNNING → SCHEDULED, unrun, with why in the metadata; not for a job asked to stop."""
+    return _not_asked(owner, claim).update(
         attempt=F("attempt") - 1,
         metadata=metadata,
         **_never_begun(),
@@ -250,7 +251,7 @@ def _rescue(using: str, limit: int) -> Rescued:
             .update(
                 crashes=F("crashes") + 1,
                 history=AppendJson("history", _lost(job)),
-                **(finished if asked or spent else _unless_cancelled(State.READY)),
+                **(finished if asked or spent else _ready_unless_cancelled()),
                 **_NO_CLAIM,
             )
         )
@@ -272,9 +273,14 @@ def _lost(job: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+def _not_asked(owner: Owner, claim: Claim) -> JobQuerySet:
+    return owner.claimed([claim.id], claim.fence).filter(cancel_requested_at__isnull=True)
+
+
 def _apart(jobs: JobQuerySet, **changes: Any) -> int:
+    using = jobs._db or router.db_for_write(Job)  # type: ignore[attr-defined]
     # order_by(): an UPDATE has no order, and MySQL would take one at its word.
-    return database.run(jobs.db, lambda: jobs.order_by().update(**changes))
+    return database.run(using, lambda: jobs.order_by().update(**changes))
 
 
 def _is(ids: Sequence[UUID]) -> dict[str, Any]:
@@ -294,15 +300,16 @@ def _state_after(delay: timedelta) -> State:
 
 
 def _back_to_wait(delay: float) -> dict[str, Any]:
-    state = State.SCHEDULED if delay > 0 else State.READY
-    return {"run_after": _in(delay) if delay > 0 else Now(), **_unless_cancelled(state)}
+    if delay > 0:
+        return {"state": State.SCHEDULED, "run_after": _in(delay)}
+    return {"state": State.READY, "run_after": Now()}
 
 
-def _unless_cancelled(state: State) -> dict[str, Any]:
-    """`state`, or CANCELLED for a job that a person asked to stop meanwhile."""
+def _ready_unless_cancelled() -> dict[str, Any]:
+    """READY, or CANCELLED for a job that a person asked to stop meanwhile."""
     asked = Q(cancel_requested_at__isnull=False)
     return {
-        "state": Case(When(asked, then=Value(State.CANCELLED)), default=Value(state)),
+        "state": Case(When(asked, then=Value(State.CANCELLED)), default=Value(State.READY)),
         "finished_at": Case(When(asked, then=Now()), default=None, output_field=DateTimeField()),
     }
 

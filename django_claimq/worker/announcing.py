@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from django_claimq.compat import TaskError, TaskResultStatus, task_finished
 from django_claimq.payload import clean_text
-from django_claimq.queueing.history import describe, exception_path
+from django_claimq.queueing.history import describe, exception_path, summary
 from django_claimq.queueing.outcomes import (
     Cancelled,
     Failed,
@@ -76,7 +76,7 @@ class Announcer:
                     job.id,
                     job.attempt,
                     job.max_attempts,
-                    exception_path(error),
+                    summary(error),
                     extra=_extra(run, "failed"),
                 )
                 self._finish_raising(run, error)
@@ -92,7 +92,7 @@ class Announcer:
                     delay,
                     job.attempt,
                     job.max_attempts,
-                    exception_path(error),
+                    summary(error),
                     extra=_extra(run, "retried"),
                 )
                 self._send(job_retried, task_result=run.result, delay=delay)

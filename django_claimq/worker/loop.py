@@ -75,6 +75,12 @@ class Loop:
         self.stopping = True
         ends_at = time.monotonic() + timeout
         self._release_unbegun()
+        if len(self._held):
+            logger.info(
+                "Stopping: up to %g s for %d running jobs; a second signal leaves them",
+                timeout,
+                len(self._held) - len(self._unsettled),
+            )
         delay = 0.0
         while len(self._held) and time.monotonic() < ends_at and not leave_now():
             self._take_in(self._mailbox.collect(min(delay, ends_at - time.monotonic())))
@@ -145,11 +151,12 @@ class Loop:
         """Settle one by one, to learn which claims are lost."""
         while self._unsettled:
             run = self._unsettled[0]
-            held = settling.settle_one(self._owner, _settlement(run)) or (
-                self._uncertain and settling.landed(self._owner, _settlement(run))
-            )
+            written = settling.settle_one(self._owner, _settlement(run))
+            if not written and self._uncertain:
+                written = settling.landed(self._owner, _settlement(run))
             del self._unsettled[0]
-            if held:
+            if written:
+                run.outcome = written
                 self._close([run])
             else:
                 self._held.discard(run)

@@ -28,8 +28,7 @@ def rescue(using: str, sender: type) -> int:
         total += count
         if count:
             logger.warning(
-                "Rescued %d stale jobs: %d wait again, %d ended (no attempt left, or cancelled)",
-                count,
+                "Rescued stale jobs: %d wait again, %d ended (no attempt left, or cancelled)",
                 rescued.returned,
                 len(rescued.ended),
             )

@@ -10,7 +10,7 @@ from django.db import transaction
 from django_claimq.exceptions import WorkerIdTaken
 from django_claimq.models import Job, Worker
 from django_claimq.queueing import claiming, transitions, workers
-from django_claimq.queueing.outcomes import Retried, Succeeded
+from django_claimq.queueing.outcomes import Cancelled, Retried, Succeeded
 from django_claimq.queueing.settling import NotAllHeld, Settlement, settle, settle_one
 from tests import tasks
 from tests.concurrency.sides import at_once, before_first, overlap
@@ -29,7 +29,7 @@ def rescue():
 
 
 def succeed(job):
-    return lambda: settle_one(ME, Settlement(job, Succeeded("done")))
+    return lambda: settle_one(ME, Settlement(job, Succeeded("done"))) is not None
 
 
 def beat(job):
@@ -135,10 +135,10 @@ class TestCancelAgainstSettle:
         job = claim_one()
 
         def retry():
-            return settle_one(ME, Settlement(job, Retried(ValueError("it fails"), 60)))
+            return type(settle_one(ME, Settlement(job, Retried(ValueError("it fails"), 60))))
 
         answers = overlap(cancel, retry) if cancel_first else overlap(retry, cancel)
-        assert answers == ((1, True) if cancel_first else (True, 1))
+        assert answers == ((1, Cancelled) if cancel_first else (Retried, 1))
         row = columns(job.id)
         assert row["state"] == "CANCELLED"
         assert row["history"][-1]["exception"] == "builtins.ValueError"
@@ -222,7 +222,7 @@ class TestBatches:
                 with transaction.atomic():
                     settle(ME, batch)
             except NotAllHeld:
-                return [settle_one(ME, settlement) for settlement in batch]
+                return [settle_one(ME, settlement) is not None for settlement in batch]
 
         assert overlap(rescue, settle_all) == (1, [True, False, True, True])
         assert Job.objects.filter(state="SUCCESSFUL").count() == 3
@@ -234,7 +234,7 @@ class TestBatches:
             held = claim(limit=30, lease=-1.0)
 
             def settle_each(held=held):
-                return sum(settle_one(ME, Settlement(job, Succeeded(None))) for job in held)
+                return sum(bool(settle_one(ME, Settlement(job, Succeeded(None)))) for job in held)
 
             def rescue_all():
                 return sum(rescue() for _ in range(3))

@@ -127,7 +127,7 @@ class TestSQLite:
         options = {**GOOD, "transaction_mode": "DEFERRED"}
         (error,) = check(databases={"default": {**SQLITE, "OPTIONS": options}})
         assert error.id == "claimq.E005"
-        assert 'transaction_mode"] = "IMMEDIATE"' in error.hint
+        assert '"transaction_mode": "IMMEDIATE"' in error.hint
 
     def test_without_options_both_are_missing(self, check):
         assert ids(check(databases={"default": SQLITE})) == ["claimq.E005", "claimq.E006"]
@@ -145,3 +145,22 @@ class TestSQLite:
     def test_only_the_database_of_the_jobs_counts(self, check):
         databases = {"default": SQLITE, "jobs": {**SQLITE, "OPTIONS": GOOD}}
         assert check({"DATABASE": "jobs"}, databases=databases) == []
+
+
+def two_aliases(**second):
+    backend = {"BACKEND": "django_claimq.backend.ClaimqBackend"}
+    return {"default": backend | {"QUEUES": ["default", "mail"]}, "slow": backend | second}
+
+
+@pytest.mark.parametrize(
+    ("second", "warned"),
+    [
+        ({"QUEUES": ["mail"]}, ["claimq.W001"]),
+        ({}, ["claimq.W001"]),
+        ({"QUEUES": ["reports"]}, []),
+    ],
+)
+def test_queues_that_two_aliases_share_are_warned_of_once(settings, second, warned):
+    settings.TASKS = two_aliases(**second)
+    found = [*task_backends["default"].check(), *task_backends["slow"].check()]
+    assert ids(found) == warned

@@ -120,9 +120,30 @@ class TestSingly:
     def test_the_others_of_a_batch_are_settled_and_the_lost_one_is_told(self):
         jobs = claimed(4)
         set_columns(jobs[2].id, claimed_by="worker-2")
-        held = [settle_one(ME, Settlement(job, Succeeded(None))) for job in jobs]
-        assert held == [True, True, False, True]
+        written = [settle_one(ME, Settlement(job, Succeeded(None))) for job in jobs]
+        assert written == [Succeeded(None), Succeeded(None), None, Succeeded(None)]
         assert states(jobs) == ["SUCCESSFUL", "SUCCESSFUL", "RUNNING", "SUCCESSFUL"]
+
+
+class TestAskedToStop:
+    """A job that a person asked to stop is not sent to another run, and the worker is told so."""
+
+    @pytest.mark.parametrize(
+        "outcome", [Retried(ValueError("it fails"), 60), Snoozed(60), Postponed(60, {})]
+    )
+    def test_it_is_cancelled_instead(self, outcome):
+        (job,) = claimed(1)
+        assert Job.objects.filter(id=job.id).cancel() == 1
+        assert isinstance(settle_one(ME, Settlement(job, outcome)), Cancelled)
+        row = columns(job.id)
+        assert (row["state"], row["attempt"]) == ("CANCELLED", 1)
+        assert row["history"][-1]["outcome"] == "cancelled"
+
+    def test_a_batch_with_one_is_left_to_be_settled_singly(self):
+        (job,) = claimed(1)
+        Job.objects.filter(id=job.id).cancel()
+        with pytest.raises(NotAllHeld), transaction.atomic():
+            settle(ME, [Settlement(job, Retried(ValueError("it fails"), 60))])
 
 
 class TestRefusedContent:

@@ -323,9 +323,16 @@ def test_a_job_that_ran_and_was_snoozed_shows_its_start_after_a_release():
     assert columns(job)["started_at"] == started_at
 
 
-@pytest.mark.parametrize(
-    "name", ["retry later", "retry at once", "snooze", "release", "postpone", "rescue, stale"]
-)
+@pytest.mark.parametrize("name", ["retry later", "retry at once", "snooze", "postpone"])
+def test_what_would_send_a_job_to_another_run_is_refused_if_it_was_asked_to_stop(name):
+    job = a_job(State.RUNNING, VERBS[name].given)
+    assert only(job).cancel() == 1
+    before = columns(job)
+    assert VERBS[name].do(job) == 0
+    assert columns(job) == before
+
+
+@pytest.mark.parametrize("name", ["release", "rescue, stale"])
 def test_what_would_wait_again_is_cancelled_if_that_was_asked_for(name):
     job = a_job(State.RUNNING, VERBS[name].given)
     assert only(job).cancel() == 1

@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -40,11 +42,11 @@ class Command(BaseCommand):
         plan = _plan(arguments)
         _show_logs(arguments["verbosity"])
         process = WorkerProcess(plan)
-        caught = _drain_on_signals(process)
-        _require_tables(plan.options.database)
-        if arguments["verbosity"]:
-            self.stdout.write(_banner(plan))
-        code = _run(process)
+        with _draining_on_signals(process) as caught:
+            _require_tables(plan.options.database)
+            if arguments["verbosity"]:
+                self.stdout.write(_banner(plan))
+            code = _run(process)
         if process.left_early and caught:
             code = 128 + caught[-1]
         if process.abandons_tasks:
@@ -126,17 +128,21 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _drain_on_signals(process: WorkerProcess) -> list[int]:
-    """Drain on the first TERM or INT, leave on the second; return those that came."""
+@contextmanager
+def _draining_on_signals(process: WorkerProcess) -> Iterator[list[int]]:
+    """Drain on the first TERM or INT, leave on the second; yields those that came."""
     caught: list[int] = []
 
     def handle(number: int, frame: object) -> None:
         caught.append(number)
         process.stop()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
-    return caught
+    before = {one: signal.signal(one, handle) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _require_tables(using: str) -> None:
