@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from inspect import getattr_static
 from sys import modules
@@ -25,7 +25,7 @@ from django_claimq.compat import (
 )
 from django_claimq.copies import restore
 from django_claimq.definition import ClaimqTask
-from django_claimq.durations import LONGEST
+from django_claimq.durations import EARLIEST, LATEST, LONGEST
 
 # The models are imported where they are used: a backend is made while the apps load,
 # as soon as the first module with a task is imported.
@@ -60,6 +60,8 @@ class ClaimqBackend(BaseTaskBackend):
         super().validate_task(plain)
         if isinstance(run_after, timedelta) and abs(run_after.total_seconds()) > LONGEST:
             raise InvalidTask(f"run_after is {run_after}: a delay is at most 100 years.")
+        if isinstance(run_after, datetime) and not EARLIEST.year <= run_after.year < LATEST.year:
+            raise InvalidTask(f"run_after is {run_after}: it must lie between 1970 and 9998.")
         if not 0 < len(task.queue_name) <= 100:
             raise InvalidTask(f"A queue's name has 1 to 100 characters, not {task.queue_name!r}.")
         if len(task.module_path) > 255:

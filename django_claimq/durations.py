@@ -2,11 +2,15 @@
 
 import math
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal, overload
 
 #: What `seconds` accepts.
 Duration = float | timedelta | str
+
+#: Between them lie the moments that Python and every engine can hold, in any zone.
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 
 #: The longest duration, in seconds: 100 years. Beyond it, adding to a date would overflow.
 LONGEST = 36_525 * 86_400.0

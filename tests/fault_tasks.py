@@ -128,6 +128,13 @@ def raise_unspeakable(context):
     raise Unspeakable
 
 
+@task(takes_context=True)
+def enqueue_another(context):
+    note(context, "begin")
+    time.sleep(0.3)  # Long enough for the worker to have looked and found nothing due.
+    count.enqueue()
+
+
 # Tasks that take their worker with them.
 
 

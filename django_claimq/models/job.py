@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from django_claimq.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
+from django_claimq.durations import EARLIEST, LATEST
 from django_claimq.ids import uuid7
 from django_claimq.models.querysets import JobQuerySet
 from django_claimq.states import FINISHED, UNCLAIMED, State
@@ -121,6 +122,12 @@ class Job(models.Model):
                 name="claimq_job_finished_at_iff_finished",
                 condition=Q(state__in=FINISHED, finished_at__isnull=False)
                 | (~Q(state__in=FINISHED) & Q(finished_at__isnull=True)),
+            ),
+            # "infinity" and the like: a worker could not even read such a row.
+            models.CheckConstraint(
+                name="claimq_job_times_in_range",
+                condition=Q(run_after__gte=EARLIEST, run_after__lt=LATEST)
+                & Q(enqueued_at__gte=EARLIEST, enqueued_at__lt=LATEST),
             ),
             models.CheckConstraint(
                 name="claimq_job_priority_in_range",

@@ -50,7 +50,9 @@ class Loop:
         # Whether the last look or claim gave reason to think that more is due.
         self._more_due = True
         self._queues = plan.queues
+        # Towards --max-jobs; what was released unrun does not count.
         self._claimed = 0
+        # Whether the last look found nothing due, and nothing has ended since.
         self._idle = False
         self.stopping = False
 
@@ -167,6 +169,8 @@ class Loop:
         if not runs:
             return
         failpoint("after_settle")
+        # What they enqueued may be due by now.
+        self._idle = False
         for run in runs:
             self._held.discard(run)
         self._announcer.settled(runs)
@@ -233,6 +237,7 @@ class Loop:
         for run in runs:
             run.outcome = Released()
         self._unsettled += runs
+        self._claimed -= len(runs)
 
     def _recover(self, error: Exception) -> float:
         """Keep the outcomes, drop the connection, and wait a little longer each time."""

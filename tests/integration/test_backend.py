@@ -361,6 +361,11 @@ class TestValidation:
         with pytest.raises(InvalidTask, match="run_after"):
             tasks.noop.using(run_after=run_after).enqueue()
 
+    @pytest.mark.parametrize("year", [1, 1969, 9999])
+    def test_a_year_that_not_every_engine_can_hold_is_refused(self, year):
+        with pytest.raises(InvalidTask, match="between 1970 and 9998"):
+            tasks.noop.using(run_after=datetime(year, 6, 1, tzinfo=UTC))
+
     def test_a_queue_name_longer_than_its_column_is_refused(self, settings):
         settings.TASKS = {"default": {"BACKEND": CLAIMQ, "QUEUES": []}}
         with pytest.raises(InvalidTask, match="100 characters"):

@@ -102,9 +102,6 @@ def test_a_start_before_migrate_says_so_shortly(workers, database_url, tmp_path)
     check_said_shortly(worker, "has no tables for jobs: run manage.py migrate")
 
 
-@pytest.mark.xfail(
-    connection.vendor == "sqlite", reason="the system checks need the database before we do"
-)
 def test_a_start_without_a_database_says_so_shortly(workers, tmp_path):
     """I8"""
     worker = workers.start(DATABASE_URL=unreachable(tmp_path))

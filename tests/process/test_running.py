@@ -6,7 +6,7 @@ import pytest
 
 from django_claimq.models import Job
 from django_claimq.states import State
-from tests.fault_tasks import count, fail, greet, work
+from tests.fault_tasks import count, enqueue_another, fail, greet, work
 from tests.process.harness import LEASE
 from tests.process.ledger import check_accounts
 
@@ -87,3 +87,10 @@ def test_arguments_that_do_not_fit_fail_once_with_a_clear_text(workers, ledger):
         assert "fault_tasks.greet(context, *, name)" in job.history[0]["traceback"]
     assert Job.objects.get(id=right.id).result == "Hello Ada"
     assert [str(entry.job_id) for entry in ledger.runs()] == [right.id]
+
+
+def test_a_batch_ends_only_after_the_jobs_that_its_jobs_enqueued(workers, ledger):
+    enqueue_another.enqueue()
+    worker = workers.drain()
+    assert worker.code == 0
+    assert Job.objects.filter(state=State.SUCCESSFUL).count() == Job.objects.count() == 2

@@ -38,6 +38,13 @@ class Command(BaseCommand):
         parser.add_argument("--batch", action="store_true", help="Exit when nothing is due")
         parser.add_argument("--max-jobs", type=int, help="Exit after so many jobs")
 
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Run the system checks; some of Django's ask the database, which may be away."""
+        try:
+            super().check(*args, **kwargs)
+        except (OperationalError, InterfaceError) as error:
+            raise _unreachable(error) from None
+
     def handle(self, **arguments: Any) -> None:
         plan = _plan(arguments)
         _show_logs(arguments["verbosity"])
