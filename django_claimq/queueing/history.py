@@ -11,6 +11,9 @@ from django.utils import timezone
 
 from django_claimq.payload import clean_text
 
+# The most characters of an exception in one line of a log.
+_SUMMARY = 200
+
 
 class Ending(StrEnum):
     """How the attempt ended."""
@@ -52,7 +55,8 @@ def summary(error: BaseException) -> str:
     except Exception:  # An exception may break anything that looks at it.
         message = ""
     path = exception_path(error)
-    return clean_text(f"{path}: {message}" if message else path, 200)
+    line = clean_text(f"{path}: {message}" if message else path)
+    return line if len(line) <= _SUMMARY else f"{line[:_SUMMARY]}..."
 
 
 def describe(error: BaseException) -> str:

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from django_claimq.models import Job
+from django_claimq.models import Job, Worker
 from django_claimq.states import State
-from tests.fault_tasks import count, heed, work
-from tests.process.harness import LEASE
+from tests.fault_tasks import count, heed, hold, work
+from tests.process.harness import HEARTBEAT, LEASE
 from tests.process.ledger import check_accounts
 
 pytestmark = [pytest.mark.faults, pytest.mark.process]
@@ -50,6 +50,51 @@ def test_what_a_worker_finishes_after_its_lease_is_refused(workers, ledger):
     workers.until(lambda: Job.objects.get(id=after.id).is_finished, "a job after that", zombie)
     assert ledger.runs(after.id)[0].pid == zombie.pid
     assert zombie.stop() == 0
+
+
+def test_a_worker_that_claims_its_own_lost_job_refuses_its_first_run(workers, ledger, gate):
+    """B6: worker, job and state are the same then, and the fence alone tells the runs apart."""
+    job = hold.enqueue(str(gate))
+    worker = workers.start_registered()
+    workers.until_begun(job)
+    worker.send(signal.SIGSTOP)
+    rescuer = workers.start("--queues", "mail")
+    workers.until(lambda: Job.objects.filter(id=job.id, crashes=1).exists(), "the rescue", rescuer)
+    worker.send(signal.SIGCONT)
+    workers.until_begun(job, runs=2)
+    gate.with_name("gate.1").touch()
+    workers.until_logged(worker, f"Claim lost: the outcome of job {job.id}")
+    assert Job.objects.get(id=job.id).state == State.RUNNING
+    gate.with_name("gate.2").touch()
+    workers.until(lambda: Job.objects.get(id=job.id).is_finished, "the second run", worker)
+    assert [(entry.fence, entry.pid) for entry in ledger.entries("end")] == [
+        (1, worker.pid),
+        (2, worker.pid),
+    ]
+    check_accounts(ledger)
+    assert worker.stop() == 0
+
+
+def test_a_zombie_does_not_keep_the_claim_of_its_dead_successor_alive(workers, ledger, gate):
+    """B6, I5: its heartbeat covers its own lost claim, not the job."""
+    job = hold.enqueue(str(gate))
+    zombie = workers.start_registered()
+    workers.until_begun(job)
+    zombie.send(signal.SIGSTOP)
+    successor = workers.start_registered()
+    workers.until_begun(job, runs=2)
+    zombie.send(signal.SIGCONT)
+    woken = Worker.objects.get(pid=successor.pid).heartbeat_at
+    beating = Worker.objects.filter(pid=zombie.pid, heartbeat_at__gt=woken)
+    workers.until(beating.exists, "a heartbeat of the zombie", zombie, successor)
+    successor.kill()
+    workers.until(
+        lambda: len(ledger.runs(job.id)) == 3, "the rescue", zombie, limit=LEASE + HEARTBEAT + 4
+    )
+    gate.touch()
+    workers.until(lambda: Job.objects.get(id=job.id).is_finished, "the third run", zombie)
+    assert zombie.stop() == 0
+    check_accounts(ledger)
 
 
 def test_a_pause_shorter_than_the_lease_costs_nothing(workers, ledger):

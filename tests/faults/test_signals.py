@@ -17,17 +17,22 @@ pytestmark = [pytest.mark.faults, pytest.mark.process]
 SOON = 3.0
 
 
-def seconds_to_exit(worker):
+def seconds_to_exit(worker, number=signal.SIGTERM):
     began = time.monotonic()
-    assert worker.stop() == 0, worker.log
+    worker.send(number)
+    assert worker.wait() == 0, worker.log
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("poll_interval", ["60", "0.001"], ids=["idle", "polling"])
-def test_a_worker_without_work_stops_at_once(workers, poll_interval):
+@pytest.mark.parametrize(
+    ("number", "poll_interval"),
+    [(signal.SIGTERM, "60"), (signal.SIGINT, "0.001")],
+    ids=["TERM while idle", "INT while polling"],
+)
+def test_a_worker_without_work_stops_at_once(workers, number, poll_interval):
     """B1"""
     worker = workers.start_registered(CLAIMQ_POLL_INTERVAL=poll_interval)
-    assert seconds_to_exit(worker) < SOON
+    assert seconds_to_exit(worker, number) < SOON
     assert not Worker.objects.exists()
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from django_claimq import enqueue_many
-from django_claimq.models import Job
+from django_claimq.models import Job, Worker
 from django_claimq.states import State
 from tests.fault_tasks import count
 from tests.process.ledger import check_accounts
@@ -35,8 +35,9 @@ def test_twenty_claimers_never_hold_the_same_claim(workers, ledger):
 
 
 def test_two_workers_share_2000_jobs_and_run_each_once(workers, ledger):
-    enqueue_many([(count, (), {}) for _ in range(2000)])
     pair = [workers.start(), workers.start()]
+    workers.until(lambda: Worker.objects.count() == 2, "both workers", *pair)
+    enqueue_many([(count, (), {}) for _ in range(2000)])
     workers.until(
         lambda: not Job.objects.exclude(state=State.SUCCESSFUL).exists(), "2,000 jobs", *pair
     )

@@ -14,13 +14,12 @@ from tests.process.ledger import check_accounts
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
-def test_a_worker_finishes_the_running_job_before_it_exits(workers, ledger, gate, number):
+def test_a_worker_finishes_the_running_job_before_it_exits(workers, ledger, gate):
     """It keeps the lease alive meanwhile, and claims nothing more."""
     job = hold.enqueue(str(gate))
     worker = workers.start("-c", "1")
     workers.until_begun(job)
-    worker.send(number)
+    worker.send(signal.SIGTERM)
     late = count.enqueue()
     workers.until(
         lambda: Worker.objects.filter(state=Worker.State.STOPPING).exists(), "STOPPING", worker

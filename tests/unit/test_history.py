@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from django_claimq.queueing.history import Ending, describe, entry, exception_path
+from django_claimq.queueing.history import Ending, describe, entry, exception_path, summary
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -79,3 +79,25 @@ def test_a_traceback_names_the_cause():
 
 def test_the_path_is_that_of_the_class():
     assert exception_path(Broken()) == f"{__name__}.Broken"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("it fails"), "builtins.ValueError: it fails"),
+        (ValueError("first\nsecond"), "builtins.ValueError: first"),
+        (ValueError(), "builtins.ValueError"),
+        (ValueError("a\0b"), "builtins.ValueError: a\\x00b"),
+        (ValueError("x" * 300), "builtins.ValueError: " + "x" * 179 + "..."),
+    ],
+)
+def test_a_summary_is_the_exception_and_the_first_line_of_its_message(error, line):
+    assert summary(error) == line
+
+
+def test_a_summary_of_an_exception_that_breaks_is_its_class():
+    class Unspeakable(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    assert summary(Unspeakable()).endswith("Unspeakable")
