@@ -2,7 +2,7 @@
 # `make test ARGS="-k claim -x"` hands ARGS to the program that a target runs.
 
 PYTHON := .venv/bin/python
-PYTEST := PYTHONDEVMODE=1 $(PYTHON) -m pytest -m "not slow" $(ARGS)
+PYTEST := $(PYTHON) -m pytest -m "not slow" $(ARGS)
 
 .PHONY: help test demo docs lint clean
 .DEFAULT_GOAL := help
