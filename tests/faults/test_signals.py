@@ -13,8 +13,8 @@ from tests.process.ledger import check_accounts
 
 pytestmark = [pytest.mark.faults, pytest.mark.process]
 
-# It should take one; the machine may be busy.
-SOON = 3.0
+# It takes well under one; the machine may be busy. What would be wrong takes a minute.
+SOON = 20.0
 
 
 def seconds_to_exit(worker, number=signal.SIGTERM):
@@ -48,6 +48,21 @@ def test_a_worker_that_waits_for_the_database_stops_as_soon_as_it_answers(worker
     assert worker.wait() == 0
     assert time.monotonic() - answered < SOON
     assert not Worker.objects.exists()
+
+
+@pytest.mark.postgres
+def test_a_second_signal_ends_a_worker_that_waits_for_the_database(workers):
+    """B5, in its first form: nothing has to answer for it."""
+    worker = workers.start_registered()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE claimq_job IN ACCESS EXCLUSIVE MODE")
+        workers.until(is_anyone_waiting, "the worker to wait", worker)
+        worker.send(signal.SIGTERM)
+        # Nothing shows that the first was heard, and two that come at once count as one;
+        # the driver looks for signals every 0.1 s.
+        time.sleep(1)
+        worker.send(signal.SIGTERM)
+        assert worker.wait() == 128 + signal.SIGTERM
 
 
 def is_anyone_waiting():

@@ -47,6 +47,8 @@ def nested(depth):
 
 
 class TestArguments:
+    """H4"""
+
     @pytest.mark.parametrize(
         "value",
         [

@@ -19,6 +19,8 @@ from django_claimq.models import Job
 from django_claimq.worker.plan import Plan
 from django_claimq.worker.process import ExitCode, WorkerProcess, new_worker_id
 
+# Seconds from the second signal to the end of the process, whatever it waits for.
+_LEAVE_WITHIN = 1.0
 _LOG_LEVELS = {0: logging.CRITICAL, 1: logging.INFO, 2: logging.INFO, 3: logging.DEBUG}
 
 
@@ -143,11 +145,20 @@ def _draining_on_signals(process: WorkerProcess) -> Iterator[list[int]]:
     def handle(number: int, frame: object) -> None:
         caught.append(number)
         process.stop()
+        if len(caught) == 2:
+            # The loop may be waiting for a database that does not answer. An alarm, not
+            # a thread: threading's locks are not for signal handlers.
+            signal.setitimer(signal.ITIMER_REAL, _LEAVE_WITHIN)
 
-    before = {one: signal.signal(one, handle) for one in (signal.SIGTERM, signal.SIGINT)}
+    def leave(number: int, frame: object) -> None:
+        os._exit(128 + caught[-1])
+
+    handlers = {signal.SIGTERM: handle, signal.SIGINT: handle, signal.SIGALRM: leave}
+    before = {number: signal.signal(number, handlers[number]) for number in handlers}
     try:
         yield caught
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
