@@ -7,11 +7,15 @@ from contextlib import closing
 import pytest
 from django.db import connection
 
+from django_claimq import enqueue_many
 from django_claimq.models import Job
 from django_claimq.states import State
 from tests.fault_tasks import work
 from tests.process.harness import LEASE
 from tests.process.ledger import check_accounts
+
+# Enough for several seconds, so that the lock comes in the middle.
+JOBS = 800
 
 pytestmark = [pytest.mark.faults, pytest.mark.process]
 
@@ -20,8 +24,7 @@ def test_work_resumes_after_a_long_lock(workers, ledger):
     """J1: held for three leases, while jobs run and while none may be settled."""
     if connection.vendor != "sqlite":
         pytest.skip("needs SQLite")
-    for _ in range(100):
-        work.enqueue(0.05)
+    enqueue_many([(work, (0.05,), {}) for _ in range(JOBS)])
     pair = [workers.start(), workers.start()]
     done = Job.objects.filter(state=State.SUCCESSFUL)
     workers.until(lambda: done.count() >= 10, "the first jobs", *pair)
@@ -30,9 +33,9 @@ def test_work_resumes_after_a_long_lock(workers, ledger):
         other.execute("BEGIN IMMEDIATE")
         held = done.count()
         time.sleep(3 * LEASE)  # The fault itself.
-        assert done.count() == held < 100
+        assert done.count() == held < JOBS
         other.execute("ROLLBACK")
-    workers.until(lambda: done.count() > held, "work to resume", *pair, limit=5)
-    workers.until(lambda: done.count() == 100, "all the jobs", *pair)
+    workers.until(lambda: done.count() > held, "work to resume", *pair, limit=30)
+    workers.until(lambda: done.count() == JOBS, "all the jobs", *pair)
     assert [worker.stop() for worker in pair] == [0, 0]
     check_accounts(ledger)

@@ -89,7 +89,7 @@ def test_a_zombie_does_not_keep_the_claim_of_its_dead_successor_alive(workers, l
     workers.until(beating.exists, "a heartbeat of the zombie", zombie, successor)
     successor.kill()
     workers.until(
-        lambda: len(ledger.runs(job.id)) == 3, "the rescue", zombie, limit=LEASE + HEARTBEAT + 4
+        lambda: len(ledger.runs(job.id)) == 3, "the rescue", zombie, limit=LEASE + HEARTBEAT + 30
     )
     gate.touch()
     workers.until(lambda: Job.objects.get(id=job.id).is_finished, "the third run", zombie)

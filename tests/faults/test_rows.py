@@ -152,7 +152,7 @@ def test_unknown_tasks_at_the_head_of_the_queue_do_not_stop_the_others(workers, 
     )
     assert worker.stop() == 0
     waits = [job.started_at - job.enqueued_at for job in Job.objects.filter(state=State.SUCCESSFUL)]
-    assert max(waits) - min(waits) < timedelta(seconds=2)
+    assert max(waits) - min(waits) < timedelta(seconds=10)
     put_off = Job.objects.exclude(state=State.SUCCESSFUL)
     assert {(job.state, job.attempt) for job in put_off} <= {(State.SCHEDULED, 0), (State.READY, 0)}
     check_accounts(ledger)

@@ -32,7 +32,7 @@ def test_workers_outlive_a_fast_and_an_immediate_restart(crashable, crashable_wo
         connection.close()
         before = finished()
         workers.until(
-            lambda least=before: finished() > least, f"a job after {mode}", *pair, limit=5
+            lambda least=before: finished() > least, f"a job after {mode}", *pair, limit=30
         )
     workers.until(lambda: finished() == 200, "all the jobs", *pair)
     assert [worker.stop() for worker in pair] == [0, 0]

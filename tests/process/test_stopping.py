@@ -47,7 +47,7 @@ def test_past_the_shutdown_timeout_a_job_is_left_to_its_lease(workers, ledger, g
     workers.until_begun(slow)
     began = time.monotonic()
     assert worker.stop() == 1
-    assert time.monotonic() - began < LEASE + 5
+    assert time.monotonic() - began < LEASE + 25
     assert f"Job {slow.id} still runs; it is left to its lease" in worker.log
     left = Job.objects.get(id=slow.id)
     assert (left.state, left.fence, left.attempt) == (State.RUNNING, 1, 1)
@@ -95,7 +95,7 @@ def test_the_second_signal_makes_it_leave_now(workers, ledger, gate):
     began = time.monotonic()
     worker.send(signal.SIGINT)
     assert worker.wait() == 128 + signal.SIGINT
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20  # Not the 25 s of a drain.
     assert not Worker.objects.exists()
     assert Job.objects.get(id=job.id).fence == 1
 
