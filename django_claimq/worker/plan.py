@@ -19,7 +19,7 @@ class Plan:
     queues: tuple[str, ...] = ()
     # Exit when nothing is due any more.
     batch: bool = False
-    # Exit after so many claims.
+    # Exit after so many jobs; what was released unrun does not count.
     max_jobs: int | None = None
 
     @property
