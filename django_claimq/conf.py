@@ -44,10 +44,20 @@ class Options:
     poll_interval: float = 1.0
     #: Whether PostgreSQL's LISTEN wakes the worker, besides polling.
     listen: bool = True
-    #: How many jobs one worker process runs at the same time.
+    #: Alias in DATABASES to LISTEN on, where DATABASE goes through a transaction pooler that
+    #: cannot; None for DATABASE itself.
+    listen_database: str | None = None
+    #: How many jobs one worker process runs on threads at the same time.
     concurrency: int = 4
+    #: How many jobs of `async def` tasks it runs beside them; None for as many as CONCURRENCY.
+    async_concurrency: int | None = None
     #: Seconds that running jobs have to finish when the worker is told to stop.
     shutdown_timeout: float = 25.0
+    #: Seconds that code which ran past its timeout has to end by itself. Then the attempt is
+    #: settled as timed out all the same, and the worker process is replaced.
+    stop_grace: float = 10.0
+    #: Seconds that a worker waits for a database that has gone away before it exits with 75.
+    database_grace: float = 300.0
     #: Seconds that finished jobs are kept, per state; None keeps them for ever.
     retention: Mapping[str, float | None] = field(default_factory=lambda: dict(RETENTION))
     #: Seconds after a job was due until it is FAILED because no worker knows its task.

@@ -17,12 +17,13 @@ from django_claimq.compat import (
     InvalidTask,
 )
 from django_claimq.copies import revive
-from django_claimq.durations import Duration, seconds
+from django_claimq.durations import Duration, seconds, size
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_ATTEMPTS_LIMIT = 32_767
+LEAST_MEMORY = 64_000_000
 
 
 class _Unset(Enum):
@@ -45,6 +46,10 @@ class ClaimqTask(GenericTask[P, R]):
     stands for BACKOFF.
     `timeout`: the limit of one attempt, in seconds, as timedelta or "90s"; None for
     no limit; unset stands for TIMEOUT.
+    `isolate`: whether each attempt runs in a process of its own, which is killed at
+    the timeout and may crash without harm to its neighbours; False by default.
+    `memory_limit`: the most memory of such a process, in bytes or as "512MB"; then an
+    allocation fails with MemoryError. None, the default, for no limit.
     `tags`: short labels to find its jobs by.
 
     Raises InvalidTask, naming the task and the option, where a value is unusable.
@@ -59,12 +64,16 @@ class ClaimqTask(GenericTask[P, R]):
     max_attempts: int | None = None
     backoff: Backoff | None = None
     timeout: Duration | _Unset | None = UNSET
+    isolate: bool = False
+    memory_limit: int | str | None = None
     tags: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _check_max_attempts(self)
         _check_backoff(self)
         _normalise(self, "timeout", _timeout)
+        _check_isolate(self)
+        _normalise(self, "memory_limit", _memory_limit)
         _normalise(self, "tags", _tags)
         # Not super(): a slotted dataclass is a new class, which zero-argument
         # super() does not know.
@@ -116,6 +125,8 @@ def task(
     max_attempts: int | None = ...,
     backoff: Backoff | None = ...,
     timeout: Duration | _Unset | None = ...,
+    isolate: bool = ...,
+    memory_limit: int | str | None = ...,
     tags: Sequence[str] = ...,
 ) -> Callable[[Callable[Concatenate[Any, P], R]], ClaimqTask[P, R]]: ...
 
@@ -130,6 +141,8 @@ def task(
     max_attempts: int | None = ...,
     backoff: Backoff | None = ...,
     timeout: Duration | _Unset | None = ...,
+    isolate: bool = ...,
+    memory_limit: int | str | None = ...,
     tags: Sequence[str] = ...,
 ) -> Callable[[Callable[P, R]], ClaimqTask[P, R]]: ...
 
@@ -147,8 +160,8 @@ def task(
     """Make a module-level function a task; with Django's options and ours.
 
     Works on every supported Django and whatever backend is configured: a foreign
-    one ignores `max_attempts`, `backoff`, `timeout` and `tags`, which
-    `ClaimqTask` explains. Raises TypeError for an unknown option and InvalidTask
+    one ignores `max_attempts`, `backoff`, `timeout`, `isolate`, `memory_limit` and
+    `tags`, which `ClaimqTask` explains. Raises TypeError for an unknown option and InvalidTask
     for an unusable value.
     """
     _refuse_unknown(options)
@@ -191,6 +204,13 @@ def _check_backoff(task: ClaimqTask[..., Any]) -> None:
         )
 
 
+def _check_isolate(task: ClaimqTask[..., Any]) -> None:
+    if not isinstance(task.isolate, bool):
+        raise _invalid(task, "isolate", f"must be True or False, not {task.isolate!r}")
+    if task.memory_limit is not None and not task.isolate:
+        raise _invalid(task, "memory_limit", "needs isolate=True, a process to be limited")
+
+
 def _normalise(task: ClaimqTask[..., Any], name: str, parse: Callable[[Any], Any]) -> None:
     try:
         value = parse(getattr(task, name))
@@ -204,6 +224,14 @@ def _timeout(value: Any) -> Any:
         return value
     if (limit := seconds(value)) == 0:
         raise ValueError("must be longer than 0; None means no limit")
+    return limit
+
+
+def _memory_limit(value: Any) -> int | None:
+    if value is None:
+        return None
+    if (limit := size(value)) < LEAST_MEMORY:
+        raise ValueError(f"must be at least 64MB, what Python and Django need; not {value!r}")
     return limit
 
 

@@ -19,6 +19,14 @@ class WorkerLost(ClaimqError):
     """The worker stopped renewing its lease: killed, crashed, or cut off."""
 
 
+class ProcessLost(WorkerLost):
+    """The process of an isolated task died under it: a crash, or its memory ran out."""
+
+
+class WorkerStopping(ClaimqError):
+    """The worker has to end before the task has; the job is released for another run."""
+
+
 class ClaimLost(ClaimqError):
     """This run no longer owns its job; whatever it does from here on is refused."""
 

@@ -53,6 +53,10 @@ def _database(option: str, value: object) -> str:
     raise Refused(option, message, f"Write one of {aliases}.")
 
 
+def _database_or_none(option: str, value: object) -> str | None:
+    return None if value is None else _database(option, value)
+
+
 _MOST = 32_767  # what a small integer column holds
 
 
@@ -61,6 +65,10 @@ def _count(option: str, value: object) -> int:
         return value
     message = f"{option} is {shown(value)}, not a whole number from 1 to {_MOST}."
     raise Refused(option, message, "Write a number such as 4.")
+
+
+def _count_or_none(option: str, value: object) -> int | None:
+    return None if value is None else _count(option, value)
 
 
 def _switch(option: str, value: object) -> bool:
@@ -153,8 +161,12 @@ PARSERS: dict[str, Parser] = {
     "recover_stale": _switch,
     "poll_interval": _positive_duration,
     "listen": _switch,
+    "listen_database": _database_or_none,
     "concurrency": _count,
+    "async_concurrency": _count_or_none,
     "shutdown_timeout": _duration,
+    "stop_grace": _duration,
+    "database_grace": _positive_duration,
     "retention": _retention,
     "unknown_task_grace": _duration,
     "max_payload": _size,
@@ -175,7 +187,7 @@ def from_environment(name: str, text: str) -> object:
     parser, word = PARSERS[name], text.strip().lower()
     if parser is _switch:
         return _WORDS.get(word, text)
-    if parser is _count:
+    if parser in (_count, _count_or_none):
         return int(word) if word.isdecimal() and len(word) < 20 else text
     if name == "timeout" and word == "none":
         return None

@@ -57,6 +57,8 @@ def short_id(job: Job) -> str:
 @admin.display(description=_("state"))
 def state(job: Job) -> str:
     label = dict(State.choices).get(job.state, job.state)
+    if job.state == State.RUNNING and job.cancel_requested_at is not None:
+        label = gettext("%s, cancel requested") % label
     return format_html(
         '<span class="claimq-state claimq-{}">{}</span>', str(job.state).lower(), label
     )

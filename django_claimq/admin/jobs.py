@@ -39,6 +39,7 @@ _IN_LIST = (
     "max_attempts",
     "run_after",
     "claimed_at",
+    "cancel_requested_at",
     "enqueued_at",
     "last_attempted_at",
     "finished_at",

@@ -55,7 +55,11 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     models.CharField(
-                        choices=[("RUNNING", "Running"), ("STOPPING", "Stopping")],
+                        choices=[
+                            ("RUNNING", "Running"),
+                            ("QUIET", "Quiet"),
+                            ("STOPPING", "Stopping"),
+                        ],
                         default="RUNNING",
                         max_length=8,
                     ),

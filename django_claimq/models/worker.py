@@ -24,6 +24,8 @@ class Worker(models.Model):
     class State(models.TextChoices):
         # Claims and runs jobs.
         RUNNING = "RUNNING", pgettext_lazy("Worker", "Running")
+        # Claims nothing more, finishes what it holds, waits to be stopped.
+        QUIET = "QUIET", pgettext_lazy("Worker", "Quiet")
         # Claims nothing more, finishes what it holds, then exits.
         STOPPING = "STOPPING", pgettext_lazy("Worker", "Stopping")
 

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.db.models import F, Subquery, TextField
@@ -64,6 +65,10 @@ class ClaimedJob:
     @property
     def claim(self) -> Claim:
         return Claim(self.id, self.fence)
+
+
+# Who claims, from which queues, how many at most, for how many seconds.
+Wish: TypeAlias = tuple[Owner, Sequence[str], int, float]
 
 
 class ClaimRaced(Exception):
@@ -138,9 +143,7 @@ def _claim_one(owner: Owner, row: dict[str, Any], lease: float) -> bool:
 
 
 def _lock_due(using: str, queues: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    return _most_urgent(
-        (_due_in(using, queue).select_for_update(skip_locked=True) for queue in queues), limit
-    )
+    return _most_urgent((_lock_due_in(using, queue) for queue in queues), limit)
 
 
 def _due(using: str, queues: Sequence[str], limit: int) -> list[dict[str, Any]]:
@@ -152,6 +155,13 @@ def _most_urgent(ranges: Any, limit: int) -> list[dict[str, Any]]:
     rows = [row for due in ranges for row in due[:limit]]
     rows.sort(key=lambda row: (-row["priority"], row["run_after"], row["id"]))
     return rows[:limit]
+
+
+@lru_cache(maxsize=256)
+def _lock_due_in(using: str, queue: str) -> Any:
+    # Kept, since building it takes longer than the database takes to answer it: slicing
+    # makes a copy each time.
+    return _due_in(using, queue).select_for_update(skip_locked=True)
 
 
 def _due_in(using: str, queue: str) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, connections, transaction
@@ -24,12 +24,15 @@ def run(using: str, work: Callable[[], T]) -> T:
 
     Deadlocks, serialization failures and a locked SQLite are retried with jitter;
     inside a caller's transaction nothing is, since only the caller can start again.
+    On a connection with a `claimq_limit` in seconds, a transaction that waits for longer
+    is ended by the server.
     """
     if connections[using].in_atomic_block:
         return work()
     for tries_left in reversed(range(_TRIES)):
         try:
             with transaction.atomic(using=using):
+                _limit(connections[using])
                 return work()
         except DatabaseError as error:
             if not tries_left or not is_transient(error):
@@ -38,26 +41,21 @@ def run(using: str, work: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
-@contextmanager
-def short_timeouts(using: str, seconds: float) -> Iterator[None]:
-    """A transaction that gives up after `seconds` of waiting, instead of hanging.
+def _limit(connection: Any) -> None:
+    """End with the transaction, so that no session state reaches a pooler."""
+    limit: float | None = getattr(connection, "claimq_limit", None)
+    if limit is None:
+        return
+    if connection.vendor == "postgresql":
+        # By the driver's own cursor: this is part of every turn of the loop.
+        with connection.wrap_database_errors, connection.connection.cursor() as cursor:
+            cursor.execute(_limits(max(1, int(limit * 1000))))
 
-    For side threads with a connection of their own. On PostgreSQL the settings end
-    with the transaction, so that no session state reaches a pooler.
-    """
-    connection = connections[using]
-    milliseconds = max(1, int(seconds * 1000))
-    if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA busy_timeout = {milliseconds}")
-    with transaction.atomic(using=using):
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    f"SET LOCAL lock_timeout = {milliseconds}; "
-                    f"SET LOCAL statement_timeout = {milliseconds}"
-                )
-        yield
+
+@lru_cache(maxsize=8)
+def _limits(milliseconds: int) -> str:
+    names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    return "; ".join(f"SET LOCAL {name} = {milliseconds}" for name in names)
 
 
 def is_transient(error: DatabaseError) -> bool:
@@ -65,6 +63,14 @@ def is_transient(error: DatabaseError) -> bool:
     cause = error.__cause__
     code = getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
     return code in _TRANSIENT or "database is locked" in str(error)
+
+
+def is_lock_timeout(error: DatabaseError) -> bool:
+    """Whether the statement ended since it would have waited too long for others."""
+    cause = error.__cause__
+    code = getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
+    # PostgreSQL: lock not available, query canceled. MySQL: lock wait timeout.
+    return code in {"55P03", "57014", 1205}
 
 
 class AppendJson(Func):

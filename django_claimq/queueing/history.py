@@ -24,6 +24,15 @@ class Ending(StrEnum):
     LOST = "lost"
 
 
+class Reported(Exception):
+    """An exception of another process, known by what that process told of it."""
+
+    def __init__(self, path: str, message: str, traceback: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.traceback = traceback
+
+
 def entry(
     ending: Ending,
     error: BaseException,
@@ -45,6 +54,8 @@ def entry(
 
 
 def exception_path(error: BaseException) -> str:
+    if isinstance(error, Reported):
+        return clean_text(error.path, 255)
     return clean_text(f"{type(error).__module__}.{type(error).__qualname__}", 255)
 
 
@@ -61,6 +72,8 @@ def summary(error: BaseException) -> str:
 
 def describe(error: BaseException) -> str:
     """The traceback as text, whatever the exception does when it is looked at."""
+    if isinstance(error, Reported):
+        return error.traceback
     try:
         return "".join(traceback.format_exception(error))
     except Exception as broken:  # An exception may break anything that looks at it.

@@ -6,7 +6,7 @@ returns for how many jobs it held: a claim that is missing from the count is los
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from django_claimq.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django_claimq.exceptions import WorkerLost
 from django_claimq.models.job import Job
 from django_claimq.models.querysets import JobQuerySet
-from django_claimq.queueing import database
+from django_claimq.queueing import database, wakeups
 from django_claimq.queueing.database import AppendJson
 from django_claimq.queueing.history import Ending, entry
 from django_claimq.states import FINISHED, UNCLAIMED, State
@@ -184,21 +184,38 @@ def rescue(using: str, limit: int = 100) -> Rescued:
     return database.run(using, lambda: _rescue(using, limit))
 
 
+def rescue_from(owner: Owner, begun: Collection[Claim], error: WorkerLost) -> Rescued:
+    """Take all claims from a worker that is known to be dead.
+
+    Those that it had begun are rescued, with `error` in their history; the others are
+    released. Rows are picked, checked again and changed in one transaction that locks them.
+    """
+    return database.run(owner.using, lambda: _rescue_from(owner, begun, error))
+
+
+def release_from(owner: Owner) -> Rescued:
+    """Release all claims of a worker that is known to be dead, since a person stopped it."""
+    return database.run(owner.using, lambda: _rescue_from(owner, (), None))
+
+
 def cancel(jobs: JobQuerySet) -> int:
     """Unclaimed → CANCELLED; RUNNING: the request to stop is noted, once."""
     running = Q(state=State.RUNNING)
     alive = jobs.filter(running | Q(state__in=UNCLAIMED), cancel_requested_at__isnull=True)
-    return _apart(
+    held = _apart(
         alive,
         state=Case(When(running, then=Value(State.RUNNING)), default=Value(State.CANCELLED)),
         finished_at=Case(When(running, then=None), default=Now(), output_field=DateTimeField()),
         cancel_requested_at=Now(),
     )
+    if held:
+        wakeups.announce(_alias(jobs), [wakeups.CANCEL])
+    return held
 
 
 def requeue(jobs: JobQuerySet) -> int:
     """Finished → READY, with all attempts ahead of it; its history stays."""
-    return _apart(
+    return _woken(
         jobs.filter(state__in=FINISHED),
         state=State.READY,
         attempt=0,
@@ -217,15 +234,15 @@ def reschedule(jobs: JobQuerySet, run_after: datetime | timedelta) -> int:
     """SCHEDULED or READY: to run at another time, or so long from now."""
     waiting = jobs.filter(state__in=[State.SCHEDULED, State.READY])
     if isinstance(run_after, timedelta):
-        return _apart(waiting, run_after=Now() + run_after, state=_state_after(run_after))
-    return _apart(waiting, run_after=run_after, state=due_state(run_after))
+        return _woken(waiting, run_after=Now() + run_after, state=_state_after(run_after))
+    return _woken(waiting, run_after=run_after, state=due_state(run_after))
 
 
 def move(jobs: JobQuerySet, queue_name: str) -> int:
     """Unclaimed jobs: to another queue."""
     if not queue_name:
         raise ValueError("move: the queue must have a name")
-    return _apart(jobs.filter(state__in=UNCLAIMED), queue_name=queue_name)
+    return _woken(jobs.filter(state__in=UNCLAIMED), queue_name=queue_name)
 
 
 def reprioritise(jobs: JobQuerySet, priority: int) -> int:
@@ -242,33 +259,52 @@ def _rescue(using: str, limit: int) -> Rescued:
     stale = jobs.stale().select_for_update(skip_locked=True).order_by("id")
     returned, ended = 0, []
     for job in stale.values(*_OF_A_STALE_JOB)[:limit]:
-        asked = job["cancel_requested_at"] is not None
-        spent = job["attempt"] >= job["max_attempts"]
-        finished = {"state": State.CANCELLED if asked else State.FAILED, "finished_at": Now()}
-        held = (
-            jobs.stale()
-            .filter(id=job["id"], fence=job["fence"])
-            .update(
-                crashes=F("crashes") + 1,
-                history=AppendJson("history", _lost(job)),
-                **(finished if asked or spent else _ready_unless_cancelled()),
-                **_NO_CLAIM,
-            )
-        )
-        if held and (asked or spent):
+        lost = WorkerLost(f"Worker {job['claimed_by']} stopped renewing its lease.")
+        held, ends = _rescue_one(jobs.stale(), job, lost)
+        if held and ends:
             ended.append(job["id"])
         else:
             returned += held
     return Rescued(returned, ended)
 
 
-def _lost(job: dict[str, Any]) -> dict[str, Any]:
-    worker_id = job["claimed_by"]
+def _rescue_from(owner: Owner, begun: Collection[Claim], error: WorkerLost | None) -> Rescued:
+    held_jobs = Job.objects.using(owner.using).held_by(owner.worker_id)
+    rows = held_jobs.select_for_update(skip_locked=True).order_by("id")
+    returned, ended = 0, []
+    for job in rows.values(*_OF_A_STALE_JOB):
+        if error is not None and (job["id"], job["fence"]) in begun:
+            held, ends = _rescue_one(held_jobs, job, error)
+        else:
+            held = release(owner, [job["id"]], job["fence"])
+            ends = job["cancel_requested_at"] is not None
+        if held and ends:
+            ended.append(job["id"])
+        else:
+            returned += held
+    return Rescued(returned, ended)
+
+
+def _rescue_one(jobs: JobQuerySet, job: dict[str, Any], error: WorkerLost) -> tuple[int, bool]:
+    """Rescue a row that is still among `jobs`; return whether it held, and ended the job."""
+    asked = job["cancel_requested_at"] is not None
+    ends = asked or job["attempt"] >= job["max_attempts"]
+    finished = {"state": State.CANCELLED if asked else State.FAILED, "finished_at": Now()}
+    held = jobs.filter(id=job["id"], fence=job["fence"]).update(
+        crashes=F("crashes") + 1,
+        history=AppendJson("history", _lost(job, error)),
+        **(finished if ends else _ready_unless_cancelled()),
+        **_NO_CLAIM,
+    )
+    return held, ends
+
+
+def _lost(job: dict[str, Any], error: WorkerLost) -> dict[str, Any]:
     return entry(
         Ending.LOST,
-        WorkerLost(f"Worker {worker_id} stopped renewing its lease."),
+        error,
         attempt=job["attempt"],
-        worker_id=worker_id,
+        worker_id=job["claimed_by"],
         started_at=job["claimed_at"],
     )
 
@@ -278,9 +314,20 @@ def _not_asked(owner: Owner, claim: Claim) -> JobQuerySet:
 
 
 def _apart(jobs: JobQuerySet, **changes: Any) -> int:
-    using = jobs._db or router.db_for_write(Job)  # type: ignore[attr-defined]
     # order_by(): an UPDATE has no order, and MySQL would take one at its word.
-    return database.run(using, lambda: jobs.order_by().update(**changes))
+    return database.run(_alias(jobs), lambda: jobs.order_by().update(**changes))
+
+
+def _woken(jobs: JobQuerySet, **changes: Any) -> int:
+    """The same for a change that may make jobs due."""
+    if held := _apart(jobs, **changes):
+        wakeups.announce(_alias(jobs), [wakeups.any_queue()])
+    return held
+
+
+def _alias(jobs: JobQuerySet) -> str:
+    using: str = jobs._db or router.db_for_write(Job)  # type: ignore[attr-defined]
+    return using
 
 
 def _is(ids: Sequence[UUID]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -12,10 +12,10 @@ from django.db import IntegrityError
 from django.db.models.functions import Now
 
 import django_claimq
-from django_claimq.exceptions import WorkerIdTaken
+from django_claimq.exceptions import WorkerIdTaken, WorkerLost
 from django_claimq.models.worker import Worker
-from django_claimq.queueing import database
-from django_claimq.queueing.transitions import Owner
+from django_claimq.queueing import database, transitions
+from django_claimq.queueing.transitions import Claim, Owner, Rescued
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,49 @@ class Registration:
 
 
 def register(
-    owner: Owner, *, backend: str, queues: Sequence[str], concurrency: int, alive_within: float
+    owner: Owner,
+    *,
+    backend: str,
+    queues: Sequence[str],
+    concurrency: int,
+    alive_within: float,
+    token: UUID | None = None,
 ) -> Registration:
     """Insert the Worker row, in place of one whose last heartbeat is too old.
 
     `alive_within`: seconds since a heartbeat for which a worker counts as alive.
+    `token`: tells this process from others of its id; a new one if None.
     Raises WorkerIdTaken where such a worker bears the id.
     """
-    registration = Registration(owner, backend, tuple(queues), concurrency, uuid4())
+    registration = Registration(owner, backend, tuple(queues), concurrency, token or uuid4())
     try:
         database.run(owner.using, lambda: _replace(registration, alive_within))
     except IntegrityError:
         raise WorkerIdTaken(f"Another worker is just starting as {owner.worker_id!r}.") from None
     return registration
+
+
+def bury(
+    owner: Owner, token: UUID, begun: Collection[Claim] = (), error: WorkerLost | None = None
+) -> Rescued:
+    """Take the claims of a worker whose process is known to be dead, and delete its row.
+
+    With `error` the claims in `begun` count as crashed; without it all are released.
+    Nothing is taken once the row is not this process's any more: the lease decides then.
+    """
+
+    def work() -> Rescued:
+        rows = Worker.objects.using(owner.using).filter(id=owner.worker_id, token=token)
+        if not rows.select_for_update().exists():
+            return Rescued(0, [])
+        if error is None:
+            taken = transitions.release_from(owner)
+        else:
+            taken = transitions.rescue_from(owner, begun, error)
+        rows.delete()
+        return taken
+
+    return database.run(owner.using, work)
 
 
 def forget(using: str, silent_for: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.db import InterfaceError, close_old_connections, connections
@@ -22,23 +22,60 @@ def tidy_connections(who: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        for alias in connections:
-            _end_open_transaction(alias, who)
-        close_old_connections()
+        tidy_up(who)
+
+
+def tidy_up(who: Any, *, distrusted: bool = False) -> None:
+    """Leave this thread's connections as the next job has to find them, or close them.
+
+    `distrusted`: close them whatever they look like.
+    """
+    for alias in connections:
+        _end_open_transaction(alias, who)
+        if distrusted and _opened(alias) is not None:
+            _discard(alias)
+    close_old_connections()
+    for alias in connections:
+        if _opened(alias) is not None:
+            _end_changed_session(alias, who)
+
+
+def _end_changed_session(alias: str, who: Any) -> None:
+    if changed := getattr(connections[alias], "claimq_changed", None):
+        logger.warning(
+            "%s changed its session on database %r (%.80s): it is closed", who, alias, changed
+        )
+        _discard(alias)
+
+
+def _opened(alias: str) -> Any:
+    connection: Any = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
+    return connection if connection is not None and connection.connection is not None else None
 
 
 def _end_open_transaction(alias: str, who: Any) -> None:
-    connection: Any = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
-    if connection is None or connection.connection is None:
+    connection = _opened(alias)
+    if connection is None:
         return
     try:
         if not (connection.in_atomic_block or _in_transaction(connection)):
+            # A pool would hand the session to another thread as it is.
+            if getattr(connection, "pool", None):
+                _end_changed_session(alias, who)
             return
         logger.warning("%s left a transaction open on database %r: rolled back", who, alias)
-        connection.connection.close()
     except Exception as error:  # Drivers differ in what a closed connection raises.
         logger.warning("%s left database %r with a broken connection: %s", who, alias, error)
-    # A new wrapper: what atomic() remembers of its blocks dies with the old one.
+    _discard(alias)
+
+
+def _discard(alias: str) -> None:
+    """Close for good; the wrapper too, since what atomic() remembers of its blocks is there."""
+    connection: Any = connections[alias]
+    with suppress(Exception):
+        connection.connection.close()
+    with suppress(Exception):
+        connection.close()  # Tells a pool that the session has gone.
     del connections[alias]
 
 

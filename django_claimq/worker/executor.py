@@ -1,17 +1,20 @@
 from __future__ import annotations
 
-import logging
 import threading
+import time
 from collections.abc import Callable
+from contextvars import copy_context
 from queue import Empty, SimpleQueue
 
 from django.db import connections
 
 from django_claimq.worker.run import Run
-
-logger = logging.getLogger("django_claimq.worker")
+from django_claimq.worker.seats import Seat
 
 Errand = Callable[[], None]
+
+# Seconds for errands at the end, even if there is no time for jobs.
+_LAST_ERRANDS = 1.0
 
 
 class Executor:
@@ -21,7 +24,7 @@ class Executor:
     not end keeps no process alive.
     """
 
-    def __init__(self, threads: int, work: Callable[[Run], None]) -> None:
+    def __init__(self, threads: int, work: Callable[[Run, Seat], None]) -> None:
         self._work = work
         self._jobs: SimpleQueue[Run | Errand | None] = SimpleQueue()
         self._threads = [
@@ -54,18 +57,26 @@ class Executor:
 
     def finish(self, timeout: float) -> bool:
         """Let the threads do what is submitted and end; return whether they did in time."""
-        for _ in self._threads:
+        ends_at = time.monotonic() + timeout
+        # For the errands, where all the others are held up by tasks that hang.
+        another = threading.Thread(target=self._serve, name="claimq-executor-0", daemon=True)
+        another.start()
+        for _ in (*self._threads, another):
             self._jobs.put(None)
+        another.join(max(timeout, _LAST_ERRANDS))
         for thread in self._threads:
-            thread.join(timeout)
+            thread.join(max(0.0, ends_at - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def _serve(self) -> None:
+        seat = Seat()
+        seat.enter()
         try:
             while (item := self._jobs.get()) is not None:
+                # In a context of its own: what it sets there, as its language, ends with it.
                 if isinstance(item, Run):
-                    self._work(item)
+                    copy_context().run(self._work, item, seat)
                 else:
-                    item()
+                    copy_context().run(item)
         finally:
             connections.close_all()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.db import DatabaseError
+
 from django_claimq.conf import Options
 from django_claimq.exceptions import ClaimLost, JobCancelled
+from django_claimq.failpoints import failpoint
 from django_claimq.models.job import Job
 from django_claimq.models.worker import Worker
 from django_claimq.queueing import database, transitions
@@ -22,6 +26,8 @@ logger = logging.getLogger("django_claimq.worker")
 # Of the lease, without a heartbeat: from here on nothing is claimed and tasks are
 # told to stop, so that they end before another worker may claim their jobs.
 _AT_RISK = 0.8
+# Seconds between two looks for requests to stop, where no notification brings them.
+_LOOK_FOR_CANCELS = 2.0
 
 
 class Heartbeat:
@@ -33,49 +39,103 @@ class Heartbeat:
         self._held = held
         self._registration = registration
         # Start of the last beat that the database confirmed, on time.monotonic().
-        self._confirmed_at = time.monotonic()
-        self.stopping = False
+        self.confirmed_at = time.monotonic()
+        self._next_beat = 0.0
+        # Those whose rows somebody has locked, perhaps their own tasks.
+        self._locked: list[Run] = []
+        self.state = Worker.State.RUNNING
 
     def is_fresh(self) -> bool:
         """Whether the leases are safe enough to claim more; if not, tell the tasks to stop."""
-        if time.monotonic() - self._confirmed_at < _AT_RISK * self._options.lease:
+        if time.monotonic() - self.confirmed_at < _AT_RISK * self._options.lease:
             return True
         self._stop(self._held.snapshot(), ClaimLost("The lease could not be renewed in time."))
         return False
 
+    def step(self) -> float:
+        """Beat if it is time to, look who is asked to stop; return the seconds until the next."""
+        if time.monotonic() >= self._next_beat:
+            self.beat()
+            # Workers started together must not beat together.
+            pause = self._options.heartbeat * random.uniform(0.85, 1.0)  # noqa: S311
+            self._next_beat = time.monotonic() + pause
+        elif runs := self._held.snapshot():
+            self._find_cancelled(runs)
+        if self._locked:
+            self._wait_for_locked()
+            return 0.0
+        # While nothing is held too: what is claimed meanwhile may be cancelled before the beat.
+        return min(max(0.0, self._next_beat - time.monotonic()), _LOOK_FOR_CANCELS)
+
     def beat(self) -> None:
         """Extend every lease held, tell the runs that lost theirs or are to be cancelled."""
+        failpoint("before_beat")
         began = time.monotonic()
         runs = self._held.snapshot()
-        with database.short_timeouts(self._owner.using, self._options.heartbeat / 2):
-            all_held = self._renew(runs)
-        self._confirmed_at = began
-        if not all_held:
+        renewed = self._renew(runs) if runs else 0
+        self.confirmed_at = began
+        if renewed != len(runs):
             self._find_lost(runs)
         if runs:
             self._find_cancelled(runs)
         self._show_alive()
 
-    def _renew(self, runs: Sequence[Run]) -> bool:
+    def _renew(self, runs: Sequence[Run]) -> int:
+        self._locked = [run for run in self._locked if run in runs]
+        free = [run for run in runs if run not in self._locked]
         by_fence: dict[int, list[UUID]] = defaultdict(list)
-        for run in runs:
+        for run in free:
             by_fence[run.job.fence].append(run.job.id)
-        renewed = sum(
-            transitions.heartbeat(self._owner, ids, fence, self._options.lease)
-            for fence, ids in by_fence.items()
-        )
-        return renewed == len(runs)
+
+        def renew_all() -> int:
+            return sum(self._extend(ids, fence) for fence, ids in by_fence.items())
+
+        # No other worker can take those that are locked.
+        locked = len(self._locked)
+        try:
+            return locked + database.run(self._owner.using, renew_all)
+        except DatabaseError as error:
+            if not database.is_lock_timeout(error):
+                raise
+        # The others must not suffer.
+        return locked + sum(self._renew_unlocked(run) for run in free)
+
+    def _renew_unlocked(self, run: Run) -> int:
+        def renew() -> int:
+            row = Job.objects.using(self._owner.using).filter(id=run.job.id)
+            if not row.select_for_update(skip_locked=True).exists():
+                if run not in self._locked:
+                    self._locked.append(run)
+                return 1
+            return self._extend([run.job.id], run.job.fence)
+
+        return database.run(self._owner.using, renew)
+
+    def _wait_for_locked(self) -> None:
+        """Stand in line for one of them: once it is free, a rescue may find its lease expired."""
+        run = self._locked.pop(0)
+        try:
+            database.run(self._owner.using, lambda: self._extend([run.job.id], run.job.fence))
+        except DatabaseError as error:
+            if not database.is_lock_timeout(error):
+                raise
+            self._locked.append(run)
+
+    def _extend(self, ids: Sequence[UUID], fence: int) -> int:
+        return transitions.heartbeat(self._owner, ids, fence, self._options.lease)
 
     def _find_lost(self, runs: Sequence[Run]) -> None:
         mine = Job.objects.using(self._owner.using).held_by(self._owner.worker_id)
-        owned = set(mine.filter(id__in=[run.job.id for run in runs]).values_list("id", "fence"))
+        rows = mine.filter(id__in=[run.job.id for run in runs]).values_list("id", "fence")
+        owned = database.run(self._owner.using, lambda: set(rows))
         lost = [run for run in runs if (run.job.id, run.job.fence) not in owned]
         # A run whose outcome is on its way to the database is not lost but settled.
         self._stop([run for run in lost if run.outcome is None], ClaimLost("The lease expired."))
 
     def _find_cancelled(self, runs: Sequence[Run]) -> None:
         mine = Job.objects.using(self._owner.using).held_by(self._owner.worker_id)
-        asked = set(mine.filter(cancel_requested_at__isnull=False).values_list("id", "fence"))
+        rows = mine.filter(cancel_requested_at__isnull=False).values_list("id", "fence")
+        asked = database.run(self._owner.using, lambda: set(rows))
         self._stop(
             [run for run in runs if (run.job.id, run.job.fence) in asked],
             JobCancelled("Cancelled on request."),
@@ -86,8 +146,7 @@ class Heartbeat:
             run.control.stop(reason)
 
     def _show_alive(self) -> None:
-        state = Worker.State.STOPPING if self.stopping else Worker.State.RUNNING
-        if not self._registration.beat(state) and not self._registration.restore():
+        if not self._registration.beat(self.state) and not self._registration.restore():
             logger.warning(
                 "Another worker has taken the id %s; each keeps its own claims, "
                 "but only one of them is listed",

@@ -3,121 +3,170 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections.abc import Callable
 
 from django.db import DatabaseError, InterfaceError, connections
 
+from django_claimq.exceptions import WorkerStopping
 from django_claimq.failpoints import failpoint
-from django_claimq.queueing import claiming, database, settling, transitions
+from django_claimq.queueing import claiming, database, settling
 from django_claimq.queueing.claiming import ClaimedJob, ClaimRaced
-from django_claimq.queueing.outcomes import Failed, Released
+from django_claimq.queueing.outcomes import Released
 from django_claimq.queueing.settling import NotAllHeld, Settlement
-from django_claimq.queueing.transitions import Owner
 from django_claimq.worker.announcing import Announcer
-from django_claimq.worker.executor import Executor
+from django_claimq.worker.crew import Crew
+from django_claimq.worker.lookout import Lookout
 from django_claimq.worker.mailbox import Mailbox
+from django_claimq.worker.own_connections import at_work
 from django_claimq.worker.pace import Pace
 from django_claimq.worker.plan import Plan
 from django_claimq.worker.run import Held, Run
 
 logger = logging.getLogger("django_claimq.worker")
 
-# A job claimed ahead that no thread has begun after so many seconds is released.
+# A job claimed ahead that has not begun after so many seconds is released.
 _UNBEGUN_LIMIT = 1.5
+# Coroutines that had to be released so: for so many seconds no more are claimed than fit.
+_JAM = 5.0
+# At the end of a drain, tasks that were told to stop have so many seconds to do so.
+_LAST_SECONDS = 1.5
+
+
+class DatabaseGone(Exception):
+    """The database has been away for longer than DATABASE_GRACE."""
 
 
 class Loop:
-    """Owns the runs from claim to settlement. All its methods but `nudge` are its thread's."""
+    """Owns the runs from claim to settlement.
 
-    def __init__(
-        self, plan: Plan, held: Held, execute: Callable[[Run], None], may_claim: Callable[[], bool]
-    ) -> None:
+    All its methods are its thread's, but for `nudge`, `stop`, `wake` and `post`.
+    """
+
+    def __init__(self, plan: Plan, held: Held, crew: Crew, may_claim: Callable[[], bool]) -> None:
         self._plan = plan
         self._owner = plan.owner
         self._held = held
         self._may_claim = may_claim
         self._mailbox: Mailbox[Run] = Mailbox()
-        self._executor = Executor(plan.options.concurrency, self._guarded(execute))
-        self._announcer = Announcer(plan.sender, self._executor.submit)
+        self._crew = crew
+        self._announcer = Announcer(plan.sender, crew.run_errand)
         self._pace = Pace(plan.options.concurrency)
+        self._lookout = Lookout(plan)
         self._unsettled: list[Run] = []
         # After a database error: what was sent may have been committed all the same.
         self._uncertain = False
         self._failures = 0
-        self._next_look = 0.0
-        # Whether the last look or claim gave reason to think that more is due.
-        self._more_due = True
-        self._queues = plan.queues
+        # Start of the last turn that the database let through, on time.monotonic().
+        self.confirmed_at = time.monotonic()
         # Towards --max-jobs; what was released unrun does not count.
         self._claimed = 0
-        # Whether the last look found nothing due, and nothing has ended since.
-        self._idle = False
+        self._jammed_until = 0.0
+        # When a drain has to be over, on time.monotonic().
+        self._ends_at = math.inf
         self.stopping = False
+        self.quiet = False
+
+    @property
+    def limit_reached(self) -> bool:
+        """Whether it has run as many jobs as it may."""
+        return self._plan.max_jobs is not None and self._claimed >= self._plan.max_jobs
 
     def nudge(self) -> None:
         """Make the loop take a turn now; safe in a signal handler."""
         self._mailbox.nudge()
 
+    def post(self, run: Run) -> None:
+        """Hand in a run that has ended."""
+        self._mailbox.post(run)
+
+    def wake(self, queue: str) -> None:
+        """Tell that jobs of a queue may be due, "" for any queue."""
+        self._lookout.wake(queue)
+        self._mailbox.nudge()
+
+    def stop(self, within: float | None) -> None:
+        """Claim no more, and end when what runs has ended or `within` seconds are over.
+
+        None for as long as it takes. A later call can only shorten the time.
+        """
+        if within is not None:
+            self._ends_at = min(self._ends_at, time.monotonic() + within)
+        self.stopping = True
+        self._mailbox.nudge()
+
     def run(self) -> None:
-        """Claim and run jobs until told to stop, or until the plan is done."""
-        self._executor.start()
+        """Claim and run jobs until told to stop, or until the plan is done.
+
+        Raises DatabaseGone.
+        """
+        self._crew.start(self._mailbox.post)
         delay = 0.0
         while not self._done():
             self._take_in(self._mailbox.collect(delay))
             delay = self._turn()
 
-    def drain(self, timeout: float, leave_now: Callable[[], bool]) -> bool:
-        """Claim no more and settle what runs, for `timeout` seconds at most.
+    def drain(self) -> bool:
+        """Claim no more and settle what runs, as long as `stop` allowed.
 
-        What has not begun is released at once; what still runs at the end is left to
-        its lease. Returns whether nothing was left.
+        What has not begun is released at once, what still runs at the end is told to stop.
+        Returns whether nothing was left. Raises DatabaseGone.
         """
         self.stopping = True
-        ends_at = time.monotonic() + timeout
         self._release_unbegun()
-        if len(self._held):
+        if len(self._held) > len(self._unsettled):
             logger.info(
-                "Stopping: up to %g s for %d running jobs; a second signal leaves them",
-                timeout,
+                "Stopping: %d jobs still run, %s",
                 len(self._held) - len(self._unsettled),
+                f"for {max(0.0, self._ends_at - time.monotonic()):.3g} s at most"
+                if self._ends_at < math.inf
+                else "until they have ended",
             )
-        delay = 0.0
-        while len(self._held) and time.monotonic() < ends_at and not leave_now():
-            self._take_in(self._mailbox.collect(min(delay, ends_at - time.monotonic())))
-            delay = self._turn()
+        self._settle_until(lambda: self._ends_at)
+        if len(self._held):
+            for run in self._held.snapshot():
+                run.control.stop(WorkerStopping("The worker has to end before this task has."))
+            end = time.monotonic() + _LAST_SECONDS
+            self._settle_until(lambda: end)
         left = self._held.snapshot()
         for run in left:
-            logger.warning("Job %s still runs; it is left to its lease", run.job.id)
-        return self._executor.finish(timeout=0 if left else 5) and not left
+            logger.warning("Job %s still runs and is left behind", run.job.id)
+        return self._crew.finish(timeout=0 if left else 5) and not left
+
+    def _settle_until(self, ends_at: Callable[[], float]) -> None:
+        delay = 0.0
+        while len(self._held) and (rest := ends_at() - time.monotonic()) > 0:
+            self._take_in(self._mailbox.collect(min(delay, rest)))
+            delay = self._turn()
 
     def _done(self) -> bool:
         if self.stopping:
             return True
-        if self._plan.max_jobs is not None and self._claimed >= self._plan.max_jobs:
+        if self.limit_reached:
             return not len(self._held)
-        return self._plan.batch and self._idle and not len(self._held)
+        return self._plan.batch and self._lookout.idle and not len(self._held)
 
     def _turn(self) -> float:
         """Settle, look, claim; return the seconds until the next turn is due."""
+        began = time.monotonic()
         try:
-            self._work()
+            with at_work(connections[self._owner.using]):
+                self._work()
         except Exception as error:  # The loop outlives its database, and its own faults.
             return self._recover(error)
         self._failures = 0
-        if not self._room():
-            return _UNBEGUN_LIMIT
-        if self._more_due:
-            return 0.0
-        return max(0.0, min(self._next_look - time.monotonic(), _UNBEGUN_LIMIT))
+        self.confirmed_at = began
+        return min(self._lookout.delay, _UNBEGUN_LIMIT) if self._room() else _UNBEGUN_LIMIT
 
     def _work(self) -> None:
         self._release_stuck()
         if self._uncertain:
             self._settle_singly()
-        if self._room() and time.monotonic() >= self._next_look:
-            self._look()
+        self._lookout.hear()
+        if self._room():
+            self._lookout.look()
         try:
             self._settle_and_claim()
         except NotAllHeld:
@@ -130,7 +179,7 @@ class Loop:
         """Do both in the one short transaction of a turn."""
         runs = self._unsettled
         room = self._room(freed=len(runs))
-        wanted = room if runs or self._more_due else 0
+        wanted = room if runs or self._lookout.more_due else 0
         if not (runs or wanted):
             return
 
@@ -138,6 +187,7 @@ class Loop:
             if runs:
                 failpoint("before_settle")
                 settling.settle(self._owner, [_settlement(run) for run in runs])
+                failpoint("in_settle")
             return claiming.claim(*self._wanted(wanted)) if wanted else []
 
         claimed = database.run(self._owner.using, transaction)
@@ -145,9 +195,9 @@ class Loop:
         self._close(runs)
         self._begin(claimed)
         if wanted:
-            self._more_due = len(claimed) == wanted
-            if self._plan.batch and not self._more_due:
-                self._next_look = 0.0
+            self._lookout.claimed(len(claimed), wanted)
+            if self._plan.batch and not self._lookout.more_due:
+                self._lookout.look_at_once()
 
     def _settle_singly(self) -> None:
         """Settle one by one, to learn which claims are lost."""
@@ -170,7 +220,7 @@ class Loop:
             return
         failpoint("after_settle")
         # What they enqueued may be due by now.
-        self._idle = False
+        self._lookout.stir()
         for run in runs:
             self._held.discard(run)
         self._announcer.settled(runs)
@@ -186,36 +236,23 @@ class Loop:
             self._release(runs)
             return
         for run in runs:
-            self._executor.submit(run)
+            self._crew.submit(run)
 
-    def _wanted(self, limit: int) -> tuple[Owner, tuple[str, ...], int, float]:
-        return self._owner, self._queues, limit, self._plan.options.lease
+    def _wanted(self, limit: int) -> claiming.Wish:
+        return self._owner, self._lookout.queues(), limit, self._plan.options.lease
 
     def _room(self, freed: int = 0) -> int:
         """How many jobs to claim now."""
-        if self.stopping or not self._may_claim():
+        if self.stopping or self.quiet or not self._may_claim():
             return 0
-        room = self._pace.target - len(self._held) + freed
+        on_threads = len(self._held) - freed - self._crew.async_active
+        room = self._pace.target - on_threads
+        if time.monotonic() < self._jammed_until:
+            room = 0
+        room = max(0, room) + self._crew.async_room
         if self._plan.max_jobs is not None:
             room = min(room, self._plan.max_jobs - self._claimed)
         return max(0, room)
-
-    def _look(self) -> None:
-        """See what is due, promote what has become so, and set the time of the next look."""
-        using = self._owner.using
-        if not self._plan.queues:
-            self._queues = tuple(claiming.queues_with_jobs(using))
-        glance = claiming.glance(self._owner, self._queues)
-        next_in = glance.seconds_to_next
-        if next_in is not None and next_in <= 0:
-            transitions.promote(using)
-            self._next_look = 0.0
-            self._more_due = True
-            return
-        interval = self._plan.options.poll_interval * random.uniform(0.8, 1.0)  # noqa: S311
-        self._next_look = time.monotonic() + min(interval, interval if next_in is None else next_in)
-        self._more_due = glance.ready
-        self._idle = not glance.ready
 
     def _take_in(self, runs: list[Run]) -> None:
         self._unsettled += runs
@@ -228,14 +265,16 @@ class Loop:
         )
         if oldest is not None and time.monotonic() - oldest > _UNBEGUN_LIMIT:
             self._pace.nothing_ahead()
+            if self._crew.event_loop.waiting:
+                self._jammed_until = time.monotonic() + _JAM
             self._release_unbegun()
 
     def _release_unbegun(self) -> None:
-        self._release(self._executor.take_back())
+        self._release(self._crew.take_back())
 
     def _release(self, runs: list[Run]) -> None:
         for run in runs:
-            run.outcome = Released()
+            run.end(Released())
         self._unsettled += runs
         self._claimed -= len(runs)
 
@@ -247,21 +286,11 @@ class Loop:
         delay: float = min(0.1 * 2 ** min(self._failures, 6), 3.0) * random.uniform(0.5, 1.0)  # noqa: S311
         if isinstance(error, DatabaseError | InterfaceError):
             logger.warning("Database: %s; again in %.1f s", str(error).strip(), delay)
+            if time.monotonic() - self.confirmed_at > self._plan.options.database_grace:
+                raise DatabaseGone(str(error).strip()) from error
         else:
             logger.error("A turn failed; again in %.1f s", delay, exc_info=error)
         return delay
-
-    def _guarded(self, execute: Callable[[Run], None]) -> Callable[[Run], None]:
-        def work(run: Run) -> None:
-            run.begun = True
-            try:
-                execute(run)
-            except BaseException as error:  # A fault of ours must not cost a slot.
-                logger.exception("Running job %s failed outside its task", run.job.id)
-                run.outcome = Failed(error)
-            self._mailbox.post(run)
-
-        return work
 
 
 def _settlement(run: Run) -> Settlement:

@@ -33,7 +33,7 @@ def rescue(using: str, sender: type) -> int:
                 len(rescued.ended),
             )
             jobs_rescued.send_robust(sender=sender, count=count)
-            _announce_ended(using, sender, rescued.ended)
+            announce_ended(using, sender, rescued.ended)
         if count < _RESCUE_BATCH:
             return total
 
@@ -42,6 +42,9 @@ def forget_dead_workers(using: str) -> None:
     workers.forget(using, _FORGET_AFTER)
 
 
-def _announce_ended(using: str, sender: type, ids: Sequence[UUID]) -> None:
+def announce_ended(using: str, sender: type, ids: Sequence[UUID]) -> None:
+    """Send task_finished for jobs that a rescue has ended."""
+    if not ids:
+        return
     for job in Job.objects.using(using).filter(id__in=ids):
         task_finished.send_robust(sender=sender, task_result=stored_result(job))

@@ -2,165 +2,180 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-from argparse import ArgumentParser
-from collections.abc import Iterator
-from contextlib import contextmanager
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.utils.autoreload import get_child_arguments
 
-from django_claimq.backend import ClaimqBackend
-from django_claimq.compat import InvalidTaskBackend, task_backends
+from django_claimq.embedded import run_worker
 from django_claimq.exceptions import WorkerIdTaken
+from django_claimq.flags import BadFlags, plan_for
+from django_claimq.management.banner import banner, warnings
 from django_claimq.models import Job
+from django_claimq.supervisor.burial import Burials
+from django_claimq.supervisor.child import Link
+from django_claimq.supervisor.supervised import serve
+from django_claimq.supervisor.supervisor import Supervisor
+from django_claimq.worker import isolated
+from django_claimq.worker.boot import signals_held_back
+from django_claimq.worker.ending import ExitCode
 from django_claimq.worker.plan import Plan
-from django_claimq.worker.process import ExitCode, WorkerProcess, new_worker_id
 
-# Seconds from the second signal to the end of the process, whatever it waits for.
-_LEAVE_WITHIN = 1.0
 _LOG_LEVELS = {0: logging.CRITICAL, 1: logging.INFO, 2: logging.INFO, 3: logging.DEBUG}
 
 
 class Command(BaseCommand):
     help = "Claim and run jobs until stopped (TERM or INT: finish what runs, then exit)."
 
+    # Whether this is the program itself, not called by another one.
+    _is_program = False
+
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--backend", default="default", help="Alias in TASKS (default: default)"
+        add = parser.add_argument
+        add("--backend", default="default", help="Alias in TASKS (default: default)")
+        add("--queues", type=_names, help="Only these, comma-separated")
+        add("--exclude-queues", type=_names, default=(), help="All but these")
+        add("-c", "--concurrency", type=int, help="Threads that run jobs, in each process")
+        add("--async-concurrency", type=int, help="Async tasks at once (default: as many)")
+        add("-p", "--processes", type=int, default=1, help="Worker processes (default: 1)")
+        add("--poll-interval", help='Longest wait between looks, "1s"')
+        add("--no-listen", action="store_true", help="Find jobs by looking alone")
+        add("--shutdown-timeout", help='Longest drain, "25s"')
+        add("--worker-id", default="", help="Fixed id (default: host-pid-random)")
+        add("--batch", action="store_true", help="Exit when nothing is due")
+        add("--max-jobs", type=int, help="Replace a process after so many jobs")
+        add("--max-memory", help='Replace a process that uses more, "512MB"')
+        add("--max-lifetime", help='Replace a process after so long, "12h"')
+        add(
+            "--reload",
+            action=BooleanOptionalAction,
+            help="Start again when code changes (default: if DEBUG)",
         )
-        parser.add_argument("--queues", type=_names, help="Only these, comma-separated")
-        parser.add_argument("--exclude-queues", type=_names, default=(), help="All but these")
-        parser.add_argument("-c", "--concurrency", type=int, help="Threads that run jobs")
-        parser.add_argument("--poll-interval", help='Longest wait between looks, "1s"')
-        parser.add_argument("--shutdown-timeout", help='Longest drain, "25s"')
-        parser.add_argument("--worker-id", help="Fixed id (default: host-pid-random)")
-        parser.add_argument("--batch", action="store_true", help="Exit when nothing is due")
-        parser.add_argument("--max-jobs", type=int, help="Exit after so many jobs")
+        # How worker processes and those of isolated tasks are told what they are.
+        add("--supervised", type=Link.parse, help=SUPPRESS)
+        add("--isolated", help=SUPPRESS)
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self._is_program = True
+        super().run_from_argv(argv)
 
     def check(self, *args: Any, **kwargs: Any) -> None:
         """Run the system checks; some of Django's ask the database, which may be away."""
+        if "--supervised" in sys.argv or "--isolated" in sys.argv:
+            return  # The supervisor has run them.
         try:
             super().check(*args, **kwargs)
         except (OperationalError, InterfaceError) as error:
             raise _unreachable(error) from None
 
-    def handle(self, **arguments: Any) -> None:
-        plan = _plan(arguments)
-        _show_logs(arguments["verbosity"])
-        process = WorkerProcess(plan)
-        with _draining_on_signals(process) as caught:
-            _require_tables(plan.options.database)
-            if arguments["verbosity"]:
-                self.stdout.write(_banner(plan))
-            code = _run(process)
-        if process.left_early and caught:
-            code = 128 + caught[-1]
-        if process.abandons_tasks:
-            # Not sys.exit: it would meddle with threads whose tasks go on.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+    def handle(self, **flags: Any) -> None:
+        if self._is_program:
+            _show_logs(flags["verbosity"])
+        if flags["isolated"]:
+            isolated.serve(*(int(file) for file in flags["isolated"].split(":")))
+            return
+        try:
+            code = self._run(flags)
+        except BadFlags as error:
+            raise CommandError(str(error), returncode=ExitCode.USAGE) from None
+        except WorkerIdTaken as error:
+            raise CommandError(str(error)) from None
+        except (OperationalError, InterfaceError) as error:
+            raise _unreachable(error) from None
         if code:
             sys.exit(code)
 
+    def _run(self, flags: dict[str, Any]) -> int:
+        command = tuple(get_child_arguments()) if self._is_program else ()
+        reload = flags["reload"]
+        if reload is None:
+            reload = settings.DEBUG and not flags["batch"]
+        if flags["supervised"]:
+            return serve(flags, flags["supervised"], command, reload=reload)
+        plan = plan_for(flags, worker_id=flags["worker_id"])
+        _check_flags(flags, program=self._is_program)
+        _require_tables(plan.options.database)
+        if flags["verbosity"]:
+            self.stdout.write(banner(plan, processes=flags["processes"], reload=reload))
+            self.stdout.flush()
+        for warning in warnings(plan):
+            self.stderr.write(self.style.WARNING(f"warning: {warning}"))
+        if not self._is_program:
+            return _run_here(plan, flags)
+        return _supervise(plan, command, flags, reload=reload)
 
-def _run(process: WorkerProcess) -> int:
-    try:
-        return process.run()
-    except WorkerIdTaken as error:
-        raise CommandError(str(error)) from None
-    except (OperationalError, InterfaceError) as error:
-        raise _unreachable(error) from None
 
-
-def _plan(arguments: dict[str, Any]) -> Plan:
-    backend = _backend(arguments["backend"])
-    try:
-        options = backend.config.override(
-            concurrency=arguments["concurrency"],
-            poll_interval=arguments["poll_interval"],
-            shutdown_timeout=arguments["shutdown_timeout"],
-        )
-    except ValueError as error:
-        raise CommandError(str(error), returncode=ExitCode.USAGE) from None
-    max_jobs = arguments["max_jobs"]
-    if max_jobs is not None and max_jobs < 1:
-        raise CommandError("--max-jobs must be at least 1.", returncode=ExitCode.USAGE)
-    return Plan(
-        options=options,
-        backend=backend.alias,
-        sender=type(backend),
-        worker_id=arguments["worker_id"] or new_worker_id(),
-        queues=_queues(backend, arguments["queues"], arguments["exclude_queues"]),
-        batch=arguments["batch"],
-        max_jobs=max_jobs,
+def _supervise(plan: Plan, command: tuple[str, ...], flags: dict[str, Any], *, reload: bool) -> int:
+    supervisor = Supervisor(
+        command,
+        plan.options,
+        Burials(plan.options, plan.sender),
+        processes=flags["processes"],
+        worker_id=flags["worker_id"],
+        batch=plan.batch,
+        reload=reload,
     )
+    _close_connections()
+    code = supervisor.run()
+    if supervisor.refusal:
+        raise CommandError(supervisor.refusal)
+    if supervisor.afresh:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with signals_held_back():
+            os.execv(sys.executable, command)  # noqa: S606  (our own command line)
+    return code
 
 
-def _backend(alias: str) -> ClaimqBackend:
-    try:
-        backend = task_backends[alias]
-    except InvalidTaskBackend as error:
-        raise CommandError(f"--backend: {error}", returncode=ExitCode.USAGE) from None
-    if not isinstance(backend, ClaimqBackend):
-        raise CommandError(
-            f"TASKS[{alias!r}] is {type(backend).__name__}, not a ClaimqBackend; "
-            "name another alias with --backend.",
-            returncode=ExitCode.USAGE,
+def _close_connections() -> None:
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        if getattr(connection, "pool", None):
+            connection.close_pool()  # type: ignore[attr-defined]
+
+
+def _run_here(plan: Plan, flags: dict[str, Any]) -> int:
+    """Called by another program, as by `call_command`: no processes, no signals."""
+    names = ("concurrency", "async_concurrency", "poll_interval", "shutdown_timeout")
+    run_worker(
+        backend=flags["backend"],
+        queues=plan.queues or None,
+        batch=flags["batch"],
+        worker_id=flags["worker_id"],
+        max_jobs=flags["max_jobs"],
+        no_listen=flags["no_listen"],
+        **{name: flags[name] for name in names},
+    )
+    return ExitCode.DRAINED
+
+
+def _check_flags(flags: dict[str, Any], *, program: bool) -> None:
+    if flags["processes"] < 1:
+        raise BadFlags("--processes must be at least 1.")
+    if flags["batch"] and flags["reload"]:
+        raise BadFlags("--batch ends by itself, --reload goes on: choose one of them.")
+    if not program:
+        for name in ("max_memory", "max_lifetime", "reload"):
+            if flags[name]:
+                raise BadFlags(
+                    f"--{name.replace('_', '-')} needs processes of its own: run "
+                    "claimq_worker as a program."
+                )
+        if flags["processes"] > 1:
+            raise BadFlags("--processes needs claimq_worker to be run as a program.")
+    elif not os.environ.get("DJANGO_SETTINGS_MODULE"):
+        raise BadFlags(
+            "claimq_worker starts new processes: name the settings in DJANGO_SETTINGS_MODULE; "
+            "settings.configure() does not reach them."
         )
-    return backend
-
-
-def _queues(
-    backend: ClaimqBackend, wanted: tuple[str, ...] | None, excluded: tuple[str, ...]
-) -> tuple[str, ...]:
-    known = backend.queues
-    for name in (*(wanted or ()), *excluded):
-        if known and name not in known:
-            raise CommandError(
-                f"Queue {name!r} is not in QUEUES of TASKS[{backend.alias!r}]: "
-                f"{', '.join(sorted(known))}.",
-                returncode=ExitCode.USAGE,
-            )
-    if excluded and not (wanted or known):
-        raise CommandError("--exclude-queues needs QUEUES to be listed.", returncode=ExitCode.USAGE)
-    chosen = tuple(sorted(set(wanted or known) - set(excluded)))
-    if not chosen and (wanted or known):
-        raise CommandError("No queue is left to serve.", returncode=ExitCode.USAGE)
-    return chosen
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-@contextmanager
-def _draining_on_signals(process: WorkerProcess) -> Iterator[list[int]]:
-    """Drain on the first TERM or INT, leave on the second; yields those that came."""
-    caught: list[int] = []
-
-    def handle(number: int, frame: object) -> None:
-        caught.append(number)
-        process.stop()
-        if len(caught) == 2:
-            # The loop may be waiting for a database that does not answer. An alarm, not
-            # a thread: threading's locks are not for signal handlers.
-            signal.setitimer(signal.ITIMER_REAL, _LEAVE_WITHIN)
-
-    def leave(number: int, frame: object) -> None:
-        os._exit(128 + caught[-1])
-
-    handlers = {signal.SIGTERM: handle, signal.SIGINT: handle, signal.SIGALRM: leave}
-    before = {number: signal.signal(number, handlers[number]) for number in handlers}
-    try:
-        yield caught
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _require_tables(using: str) -> None:
@@ -199,14 +214,3 @@ def _show_logs(verbosity: int) -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
         logger.addHandler(handler)
-
-
-def _banner(plan: Plan) -> str:
-    import django_claimq
-
-    vendor = connections[plan.options.database].display_name
-    queues = ", ".join(plan.queues) or "any"
-    return (
-        f"claimq {django_claimq.__version__} · {plan.worker_id} · {vendor} "
-        f"({plan.options.database}) · queues {queues} · {plan.options.concurrency} threads"
-    )

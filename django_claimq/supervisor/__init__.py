@@ -1,0 +1,1 @@
+"""The parent of worker processes, and how they talk to each other."""
