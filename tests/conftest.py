@@ -9,9 +9,6 @@ import pytest
 from django.db import connection
 from pytest_django.plugin import blocking_manager_key
 
-from tests.database import SERVER
-from tools.embedded_postgres import EmbeddedPostgres
-
 # A shared machine stalls now and then; that is no finding.
 hypothesis.settings.register_profile("claimq", deadline=None)
 hypothesis.settings.load_profile("claimq")
@@ -34,6 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def django_db_keepdb(django_db_keepdb: bool) -> bool:
+    """Where the server is our own, its databases go with it.
+
+    They could not be dropped as long as the sessions of workers that were killed linger, or
+    those of a pooler.
+    """
+    return django_db_keepdb or "CLAIMQ_TEST_OWN_SERVER" in os.environ
+
+
+@pytest.fixture(scope="session")
 def database_url(django_db_setup: None) -> str:
     """The URL of the test database, as DATABASE_URL for a subprocess."""
     name = connection.settings_dict["NAME"]
@@ -43,8 +50,7 @@ def database_url(django_db_setup: None) -> str:
 
 
 @pytest.fixture
-def postgres(request: pytest.FixtureRequest) -> EmbeddedPostgres | None:
-    """Skip on other databases. The server of this run, or None where DATABASE_URL named one."""
+def postgres() -> None:
+    """Skip on other databases, as the mark does: for fixtures, which cannot be marked."""
     if connection.vendor != "postgresql":
         pytest.skip("needs PostgreSQL")
-    return request.config.stash.get(SERVER, None)

@@ -70,6 +70,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
     # A file, not memory, so that several processes can share the test database.
     DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"] + ".test"}
+# As Django asks for behind a pooler in transaction mode.
+DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = env.bool("CLAIMQ_TEST_POOLED", False)
 
 TASKS = {
     "default": {

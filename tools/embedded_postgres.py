@@ -13,15 +13,15 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import os
-import pwd
 import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
+
+from tools.server_user import as_server_user, give_to_server_user, let_others_through
 
 StopMode = Literal["smart", "fast", "immediate"]
 
@@ -124,23 +124,23 @@ class EmbeddedPostgres:
     # Below: how it is done.
 
     def _prepare(self) -> None:
-        _let_others_through(self.bin("postgres"))
+        let_others_through(self.bin("postgres"))
         if not (self.data_dir / "PG_VERSION").exists():
             self._initialise()
         # The watchdog of a second owner would stop the first one's server.
         status = [self.bin("pg_ctl"), "status", "-D", self.data_dir]
-        if subprocess.run(status, **self._as_server_user(), capture_output=True).returncode == 0:
+        if subprocess.run(status, **as_server_user(), capture_output=True).returncode == 0:
             raise RuntimeError(f"A server is already running in {self.data_dir}.")
         # Under /tmp, because the path of a unix socket has room for about 100 characters.
         base = "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108
         self._socket_dir = Path(tempfile.mkdtemp(prefix="claimq-pg-", dir=base))
-        self._give_to_server_user(self._socket_dir)
+        give_to_server_user(self._socket_dir)
         self._watchdog = subprocess.Popen(
             ["sh", "-c", WATCHDOG, self.bin("pg_ctl"), self.data_dir, self._socket_dir],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            **self._as_server_user(),
+            **as_server_user(),
         )
         atexit.register(self.close)
 
@@ -149,7 +149,7 @@ class EmbeddedPostgres:
         unfinished = self.data_dir.with_name(self.data_dir.name + ".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700, parents=True)
-        self._give_to_server_user(unfinished)
+        give_to_server_user(unfinished)
         self._run(
             *("initdb", "--pgdata", str(unfinished), "--username", "postgres"),
             *("--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"),
@@ -170,7 +170,7 @@ class EmbeddedPostgres:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                **self._as_server_user(),
+                **as_server_user(),
             )
             if done.returncode != 0:
                 output.seek(0)
@@ -180,31 +180,6 @@ class EmbeddedPostgres:
         if not self.log_file.exists():
             return ""
         return "\n".join(["The end of the server's log:", *_lines(self.log_file)[-15:]])
-
-    def _as_server_user(self) -> dict[str, Any]:
-        """How to start a program: away from Ctrl-C and PG* variables, and never as root."""
-        env = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
-        env["LC_ALL"] = "C"
-        arguments: dict[str, Any] = {"cwd": "/", "env": env, "start_new_session": True}
-        if os.geteuid() == 0:
-            account = pwd.getpwnam("nobody")
-            arguments |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-        return arguments
-
-    def _give_to_server_user(self, directory: Path) -> None:
-        if os.geteuid() == 0:
-            account = pwd.getpwnam("nobody")
-            shutil.chown(directory, account.pw_uid, account.pw_gid)
-            _let_others_through(directory)
-
-
-def _let_others_through(path: Path) -> None:
-    """As root, let the server's user pass through (not list) the directories above path."""
-    if os.geteuid() == 0:
-        for directory in path.parents:
-            mode = stat.S_IMODE(directory.stat().st_mode)
-            if not mode & stat.S_IXOTH:
-                directory.chmod(mode | stat.S_IXOTH)
 
 
 def _lines(path: Path) -> list[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser, _HelpAction, _SubParsersAction
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,7 +19,7 @@ from django_claimq import signals
 from django_claimq.compat import FRAMEWORK
 from django_claimq.conf import Options
 from django_claimq.definition import ClaimqTask
-from django_claimq.management.commands.claimq_worker import Command
+from django_claimq.management.commands import claimq, claimq_worker
 from django_claimq.models import Job, Worker
 from django_claimq.models.querysets import JobQuerySet
 from django_claimq.option_parsers import PARSERS
@@ -26,7 +28,7 @@ from django_claimq.states import State
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # Options that nothing reads yet.
-RESERVED = {"LISTEN", "RETENTION", "SCHEDULES"}
+RESERVED = {"RETENTION", "SCHEDULES"}
 
 
 def page(name: str) -> str:
@@ -49,12 +51,22 @@ def test_every_option_is_explained_with_its_default(option: str) -> None:
     assert ("Reserved: has no effect yet" in meaning) == (option in RESERVED)
 
 
-def test_every_flag_of_the_worker_is_explained() -> None:
+@pytest.mark.parametrize("module", [claimq, claimq_worker])
+def test_every_flag_is_explained(module: ModuleType) -> None:
     parser = ArgumentParser(add_help=False)
-    Command().add_arguments(parser)
-    flags = {flag for action in parser._actions for flag in action.option_strings}
+    module.Command().add_arguments(parser)
     explained = {key.split()[0] for key in table("reference/commands.md")}
-    assert flags <= explained
+    assert set(flags_of(parser)) <= explained
+
+
+def flags_of(parser: ArgumentParser) -> Iterator[str]:
+    """Also those of its subcommands; not the hidden ones, which are for our own processes."""
+    for action in parser._actions:
+        if action.help != SUPPRESS and not isinstance(action, _HelpAction):
+            yield from action.option_strings
+        if isinstance(action, _SubParsersAction):
+            for subparser in action.choices.values():
+                yield from flags_of(subparser)
 
 
 @pytest.mark.parametrize("model", [Job, Worker])

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import environ
@@ -21,44 +23,97 @@ __all__ = ["gate", "ledger", "workers"]
 
 
 @pytest.fixture(scope="session")
-def crashable_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+def crashable_server() -> Iterator[EmbeddedPostgres]:
     """A durable server that a test may crash without taking the others' with it."""
-    with EmbeddedPostgres(tmp_path_factory.mktemp("crashable") / "data") as server:
+    with _open_folder() as folder, EmbeddedPostgres(folder / "data") as server:
         yield server
 
 
+@contextmanager
+def _open_folder() -> Iterator[Path]:
+    """A folder that the server's user reaches: pytest closes its own when another run begins."""
+    with tempfile.TemporaryDirectory(prefix="claimq-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture
-def crashable(
-    postgres: object,
-    request: pytest.FixtureRequest,
-    django_db_blocker: DjangoDbBlocker,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[EmbeddedPostgres]:
-    """That server, with the tables, as this process's default database for one test."""
-    server = request.getfixturevalue("crashable_server")
+def server_folder() -> Iterator[Path]:
+    """For the files of servers of the test's own."""
+    with _open_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def use_database(
+    postgres: None, django_db_blocker: DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], None]]:
+    """Make a URL this process's default database for one test, with the tables, all empty."""
+
+    def use(url: str) -> None:
+        connections.close_all()
+        for key, value in environ.Env.db_url_config(url).items():
+            monkeypatch.setitem(connection.settings_dict, key, value)
+        call_command("migrate", "django_claimq", verbosity=0)
+        for model in (Job, Worker):
+            model.objects.all().delete()
+
     connections.close_all()
-    for key, value in environ.Env.db_url_config(server.url()).items():
-        monkeypatch.setitem(connection.settings_dict, key, value)
     with django_db_blocker.unblock():
         try:
-            call_command("migrate", "django_claimq", verbosity=0)
-            for model in (Job, Worker):
-                model.objects.all().delete()
-            yield server
+            yield use
         finally:
             connections.close_all()
 
 
 @pytest.fixture
-def crashable_workers(
-    crashable: EmbeddedPostgres, tmp_path: Path, ledger: Ledger
-) -> Iterator[Workers]:
-    crew = Workers(crashable.url(), tmp_path, ledger)
-    try:
-        yield crew
-    finally:
-        crew.end()
+def crashable(
+    use_database: Callable[[str], None], request: pytest.FixtureRequest
+) -> EmbeddedPostgres:
+    """That server, with the tables, as this process's default database for one test."""
+    server: EmbeddedPostgres = request.getfixturevalue("crashable_server")
+    use_database(server.url())
+    return server
+
+
+@pytest.fixture
+def start_server(
+    use_database: Callable[[str], None], server_folder: Path
+) -> Iterator[Callable[..., EmbeddedPostgres]]:
+    """Start a server of the test's own, with these settings, as the default database."""
+    with ExitStack() as stack:
+
+        def start(**settings: object) -> EmbeddedPostgres:
+            server = EmbeddedPostgres(server_folder / "data", settings=settings)
+            stack.enter_context(server)
+            use_database(server.url())
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def crew_on(
+    use_database: Callable[[str], None],
+    start_server: Callable[..., EmbeddedPostgres],
+    tmp_path: Path,
+    ledger: Ledger,
+) -> Iterator[Callable[[str], Workers]]:
+    """Workers on the database of a URL; whatever happens, none outlives the test."""
+    crews = []
+
+    def on(url: str) -> Workers:
+        crews.append(Workers(url, tmp_path, ledger))
+        return crews[-1]
+
+    yield on
+    for crew in crews:
         print(crew.report())
+        crew.end()
+
+
+@pytest.fixture
+def crashable_workers(crashable: EmbeddedPostgres, crew_on: Callable[[str], Workers]) -> Workers:
+    return crew_on(crashable.url())
 
 
 @pytest.fixture(scope="session")

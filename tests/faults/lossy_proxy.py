@@ -28,7 +28,7 @@ class LossyProxy:
     def __init__(
         self, url: str, statement: str, *, at_commit: bool = True, reply_lost: bool = True
     ) -> None:
-        self._target = _target(url)
+        self._target = target_of(url)
         self._statement = re.compile(statement.encode(), re.DOTALL)
         self._at_commit = at_commit
         self._reply_lost = reply_lost
@@ -50,7 +50,7 @@ class LossyProxy:
 
     def __exit__(self, *exc_info: object) -> None:
         for one in self._sockets:
-            _cut(one)
+            cut(one)
         for thread in self._threads:
             thread.join(10)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -86,8 +86,8 @@ class LossyProxy:
                         break
                     muted.set()
                 server.sendall(message)
-        _cut(client)
-        _cut(server)
+        cut(client)
+        cut(server)
 
     def _in_thread(self, work, *arguments) -> None:
         thread = threading.Thread(target=work, args=arguments, daemon=True)
@@ -99,17 +99,17 @@ def _pass_replies(source: socket.socket, target: socket.socket, muted: threading
     with suppress(OSError):
         while (message := source.recv(_SIZE)) and not muted.is_set():
             target.sendall(message)
-    _cut(source)
-    _cut(target)
+    cut(source)
+    cut(target)
 
 
-def _cut(one: socket.socket) -> None:
+def cut(one: socket.socket) -> None:
     with suppress(OSError):
         one.shutdown(socket.SHUT_RDWR)
     one.close()
 
 
-def _target(url: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
+def target_of(url: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
     parts = urlsplit(url)
     folder = parse_qs(parts.query).get("host", [""])[0]
     if folder.startswith("/"):

@@ -81,7 +81,7 @@ class Tracer:
         url = self._workers.database_url
         if connection.vendor == "postgresql":
             url += ("&" if "?" in url else "?") + "sslmode=disable"
-        worker = self._workers.start(
+        worker = self._workers.start_alone(
             *("--batch", "--queues", queue),
             tracer=[*tracer, "-o", str(self._trace(queue))],
             DATABASE_URL=url,
@@ -163,7 +163,7 @@ def test_a_kill_after_the_claim_before_the_settle_or_after_it_costs_no_job(worke
     points = {"default": "after_claim", "mail": "before_settle", "reports": "after_settle"}
     jobs = {points[name]: count.using(queue_name=name).enqueue() for name in points}
     dying = [
-        workers.start("--queues", name, failpoints=f"{point}=kill", **NO_RESCUE)
+        workers.start_alone("--queues", name, failpoints=f"{point}=kill", **NO_RESCUE)
         for name, point in points.items()
     ]
     assert [worker.wait() for worker in dying] == [-signal.SIGKILL] * 3
@@ -187,24 +187,16 @@ def test_a_task_that_kills_its_worker_is_never_a_success(workers, ledger):
     killers = {"default": segfault, "mail": abort, "reports": leave_at_once}
     jobs = {name: killer.using(queue_name=name).enqueue() for name, killer in killers.items()}
     good = {name: count.using(queue_name=name, priority=-1).enqueue() for name in killers}
-    codes = {name: [] for name in killers}
-    running = {}
-
-    def all_finished():
-        """Do what an init system would: start what has died."""
-        for name in killers:
-            if name not in running or running[name].code is not None:
-                if name in running:
-                    codes[name].append(running[name].code)
-                running[name] = workers.start("--queues", name, "-c", "1")
-        return not Job.objects.exclude(state__in=[State.SUCCESSFUL, State.FAILED]).exists()
-
-    workers.until(all_finished, "the end of all six jobs")
-    assert codes == {
-        "default": [-signal.SIGSEGV] * 2,
-        "mail": [-signal.SIGABRT] * 2,
-        "reports": [0] * 2,
-    }
+    running = {name: workers.start("--queues", name, "-c", "1") for name in killers}
+    workers.until(
+        lambda: not Job.objects.exclude(state__in=[State.SUCCESSFUL, State.FAILED]).exists(),
+        "the end of all six jobs",
+        *running.values(),
+    )
+    told = {"default": "killed by SIGSEGV", "mail": "killed by SIGABRT", "reports": "exited with 0"}
+    for name, worker in running.items():
+        assert worker.stop() == 0
+        assert worker.log.count(told[name]) == 2, worker.log
     for result in jobs.values():
         row = Job.objects.get(id=result.id)
         assert (row.state, row.attempt, row.fence, row.crashes) == (State.FAILED, 2, 2, 2)

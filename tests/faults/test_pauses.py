@@ -25,14 +25,14 @@ def test_what_a_worker_finishes_after_its_lease_is_refused(workers, ledger):
     zombie = workers.start()
     for job in (still_running, already_ended, heeding):
         workers.until_begun(job)
-    zombie.send(signal.SIGSTOP)
+    zombie.send_all(signal.SIGSTOP)
     other = workers.start()
     for job in (still_running, already_ended, heeding):
         workers.until_begun(job, runs=2)
     workers.until(
         lambda: Job.objects.get(id=already_ended.id).state == State.SUCCESSFUL, "its end", other
     )
-    zombie.send(signal.SIGCONT)
+    zombie.send_all(signal.SIGCONT)
     for job in (still_running, already_ended, heeding):
         workers.until_logged(zombie, f"Claim lost: the outcome of job {job.id}")
     workers.until(
@@ -48,7 +48,7 @@ def test_what_a_worker_finishes_after_its_lease_is_refused(workers, ledger):
     assert other.stop() == 0
     after = count.enqueue()
     workers.until(lambda: Job.objects.get(id=after.id).is_finished, "a job after that", zombie)
-    assert ledger.runs(after.id)[0].pid == zombie.pid
+    assert ledger.runs(after.id)[0].pid in zombie.children
     assert zombie.stop() == 0
 
 
@@ -57,20 +57,18 @@ def test_a_worker_that_claims_its_own_lost_job_refuses_its_first_run(workers, le
     job = hold.enqueue(str(gate))
     worker = workers.start_registered()
     workers.until_begun(job)
-    worker.send(signal.SIGSTOP)
+    worker.send_all(signal.SIGSTOP)
     rescuer = workers.start("--queues", "mail")
     workers.until(lambda: Job.objects.filter(id=job.id, crashes=1).exists(), "the rescue", rescuer)
-    worker.send(signal.SIGCONT)
+    worker.send_all(signal.SIGCONT)
     workers.until_begun(job, runs=2)
     gate.with_name("gate.1").touch()
     workers.until_logged(worker, f"Claim lost: the outcome of job {job.id}")
     assert Job.objects.get(id=job.id).state == State.RUNNING
     gate.with_name("gate.2").touch()
     workers.until(lambda: Job.objects.get(id=job.id).is_finished, "the second run", worker)
-    assert [(entry.fence, entry.pid) for entry in ledger.entries("end")] == [
-        (1, worker.pid),
-        (2, worker.pid),
-    ]
+    [pid] = worker.children
+    assert [(entry.fence, entry.pid) for entry in ledger.entries("end")] == [(1, pid), (2, pid)]
     check_accounts(ledger)
     assert worker.stop() == 0
 
@@ -80,12 +78,12 @@ def test_a_zombie_does_not_keep_the_claim_of_its_dead_successor_alive(workers, l
     job = hold.enqueue(str(gate))
     zombie = workers.start_registered()
     workers.until_begun(job)
-    zombie.send(signal.SIGSTOP)
+    zombie.send_all(signal.SIGSTOP)
     successor = workers.start_registered()
     workers.until_begun(job, runs=2)
-    zombie.send(signal.SIGCONT)
-    woken = Worker.objects.get(pid=successor.pid).heartbeat_at
-    beating = Worker.objects.filter(pid=zombie.pid, heartbeat_at__gt=woken)
+    zombie.send_all(signal.SIGCONT)
+    woken = workers.row_of(successor).heartbeat_at
+    beating = Worker.objects.filter(pid__in=zombie.children, heartbeat_at__gt=woken)
     workers.until(beating.exists, "a heartbeat of the zombie", zombie, successor)
     successor.kill()
     workers.until(
@@ -104,9 +102,9 @@ def test_a_pause_shorter_than_the_lease_costs_nothing(workers, ledger):
     other = workers.start_registered("--queues", "mail", **timing)  # Only to rescue.
     paused = workers.start(**timing)
     workers.until_begun(job)
-    paused.send(signal.SIGSTOP)
+    paused.send_all(signal.SIGSTOP)
     time.sleep(1.5)  # The fault itself: a heartbeat is missed, the lease not.
-    paused.send(signal.SIGCONT)
+    paused.send_all(signal.SIGCONT)
     workers.until(lambda: Job.objects.get(id=job.id).is_finished, "the job's end", paused, other)
     row = Job.objects.get(id=job.id)
     assert (row.state, row.fence, row.attempt, row.crashes) == (State.SUCCESSFUL, 1, 1, 0)

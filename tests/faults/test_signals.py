@@ -67,7 +67,10 @@ def test_a_second_signal_ends_a_worker_that_waits_for_the_database(workers):
 
 def is_anyone_waiting():
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
         return cursor.fetchone()[0]
 
 

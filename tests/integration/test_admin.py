@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -216,7 +217,7 @@ def test_the_page_takes_few_queries(admin_client, django_assert_max_num_queries)
         seen(admin_client, page_of(job))
 
 
-@pytest.mark.parametrize("address", ["x", "x/change", f"{uuid7()}/change", "a_00b/change"])
+@pytest.mark.parametrize("address", ["x", "x/change", f"{uuid.UUID(int=1)}/change", "a_00b/change"])
 def test_a_job_that_does_not_exist_is_no_error(admin_client, address):
     response = admin_client.get(f"{JOBS}{address}/", follow=True)
     assert "Perhaps it was deleted" in html.unescape(response.content.decode())

@@ -6,9 +6,11 @@ import asyncio
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import iscoroutinefunction
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 from django.utils import timezone
@@ -23,14 +25,17 @@ from django_claimq.models import Job
 from django_claimq.queueing.outcomes import (
     Cancelled,
     Failed,
+    Outcome,
     Postponed,
     Retried,
     Snoozed,
     Succeeded,
 )
 from django_claimq.queueing.settling import Settlement, settle_one
-from django_claimq.worker.execution import execute
+from django_claimq.worker.event_loop import AsyncSeat
+from django_claimq.worker.execution import Terms, aexecute, execute, find
 from django_claimq.worker.run import Run
+from django_claimq.worker.seats import Seat
 from tests import tasks
 from tests.factories import JobFactory, ago
 from tests.rows import claim, claim_one, columns, owner, set_columns
@@ -46,15 +51,29 @@ def run_of(queue="default"):
     return Run.of(claim_one(queue))
 
 
+def perform(run, options=None):
+    """Do with the run what a worker does: in this thread, or on an event loop."""
+    terms = Terms(ME, options or Options(), ClaimqBackend, "default")
+    found = find(run, terms.options)
+    if isinstance(found, Outcome):
+        return found
+    if iscoroutinefunction(found.func):
+        return asyncio.run(aexecute(run, found, terms, AsyncSeat()))
+    seat = Seat()
+    seat.enter()
+    # As there, in a context that ends with the run.
+    return copy_context().run(execute, run, found, terms, seat)
+
+
 def execute_one(options=None, queue="default"):
     """Claim the one job that is due and run it; return how it ended."""
-    return execute(run_of(queue), ME, options or Options(), ClaimqBackend)
+    return perform(run_of(queue), options)
 
 
 def execute_and_settle(options=None):
     """The same to its end; return the outcome and the row."""
     run = run_of()
-    outcome = execute(run, ME, options or Options(), ClaimqBackend)
+    outcome = perform(run, options)
     assert settle_one(ME, Settlement(run.job, outcome))
     return outcome, columns(run.job.id)
 
@@ -545,7 +564,7 @@ class TestStopping:
         raises.enqueue("an exception")
         run = run_of()
         run.control.stop(JobCancelled("Cancelled on request."))
-        outcome = execute(run, ME, Options(), ClaimqBackend)
+        outcome = perform(run)
         assert isinstance(outcome, Cancelled)
         assert settle_one(ME, Settlement(run.job, outcome))
         assert columns(run.job.id)["state"] == "CANCELLED"
@@ -554,7 +573,7 @@ class TestStopping:
         echo.enqueue()
         run = run_of()
         run.control.stop(JobCancelled("Cancelled on request."))
-        assert isinstance(execute(run, ME, Options(), ClaimqBackend), Succeeded)
+        assert isinstance(perform(run), Succeeded)
 
     def test_a_task_that_runs_past_its_timeout_is_told(self):
         result = overstays.enqueue()
@@ -569,7 +588,7 @@ class TestStopping:
     def test_the_deadline_is_the_task_s_or_that_of_the_settings(self, timed, seconds):
         timed.enqueue()
         run = run_of()
-        execute(run, ME, Options(), ClaimqBackend)
+        perform(run)
         if seconds is None:
             assert run.control.deadline is None
         else:
@@ -660,7 +679,7 @@ class TestUnusableRows:
         job = JobFactory(task=f"{__name__}.echo")
         set_json(job, column, f"[{'9' * 5_000}]")
         run = run_of()
-        outcome = execute(run, ME, Options(), ClaimqBackend)
+        outcome = perform(run)
         assert isinstance(outcome, Failed)
         if column == "history":
             set_json(job, column, "[]")  # Else the row could not be read back here.
@@ -714,7 +733,7 @@ class TestConnections:
 
         def work():  # In a thread, as the executor does: it has connections of its own.
             try:
-                return [execute(Run.of(job), ME, Options(), ClaimqBackend) for job in jobs]
+                return [perform(Run.of(job)) for job in jobs]
             finally:
                 connections.close_all()
 

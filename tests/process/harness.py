@@ -35,6 +35,18 @@ _QUICK = {
 }
 
 
+_ALONE = """
+import sys, django
+django.setup()
+from django.core.management import CommandError, call_command
+try:
+    call_command("claimq_worker", *sys.argv[1:])
+except CommandError as error:
+    print(error)
+    sys.exit(error.returncode)
+"""
+
+
 class Program:
     """One process that a test started; its output is in `log_file`."""
 
@@ -67,13 +79,31 @@ class Program:
     def log(self) -> str:
         return self.log_file.read_text(errors="replace")
 
+    @property
+    def children(self) -> list[int]:
+        """The pids of the processes that it started: of a worker, those that run jobs."""
+        try:
+            text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        except OSError:
+            return []
+        return [int(pid) for pid in text.split()]
+
     def send(self, number: signal.Signals) -> None:
+        """To the process itself: of a worker, its supervisor."""
         self.process.send_signal(number)
 
+    def send_all(self, number: signal.Signals) -> None:
+        """To all its processes at once."""
+        os.killpg(self.pid, number)
+
     def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
-        self.process.kill()
+        """kill -9 of all its processes, and wait until they are gone."""
+        children = self.children
+        self.send_all(signal.SIGKILL)
         self.process.wait(LIMIT)
+        ends_at = time.monotonic() + LIMIT
+        while any(lives(pid) for pid in children) and time.monotonic() < ends_at:
+            time.sleep(0.01)
 
     def wait(self) -> int:
         try:
@@ -91,6 +121,13 @@ class Program:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait(LIMIT)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
 
 
 class Workers:
@@ -117,11 +154,33 @@ class Workers:
             **environment,
         )
 
+    def start_alone(
+        self,
+        *arguments: str,
+        tracer: Sequence[str] = (),
+        failpoints: str = "",
+        **environment: str,
+    ) -> Program:
+        """Start a worker in one process without a supervisor, as inside another program.
+
+        Nobody replaces it when it dies, or frees its jobs: their leases have to.
+        """
+        return self.start_python(
+            *("-c", _ALONE, *arguments),
+            tracer=tracer,
+            CLAIMQ_FAILPOINTS=failpoints,
+            **environment,
+        )
+
     def start_registered(self, *arguments: str, **options: str) -> Program:
-        """Start a worker and wait until it has its Worker row."""
+        """Start a worker and wait until its process has its Worker row."""
         worker = self.start(*arguments, **options)
-        self.until(lambda: Worker.objects.filter(pid=worker.pid).exists(), "a Worker row", worker)
+        self.until(lambda: self.row_of(worker), "a Worker row", worker)
         return worker
+
+    def row_of(self, worker: Program) -> Worker | None:
+        """The Worker row of a process that `worker` started, once there is one."""
+        return Worker.objects.filter(pid__in=worker.children).first()
 
     def start_python(
         self, *arguments: str, tracer: Sequence[str] = (), **environment: str

@@ -22,7 +22,7 @@ def test_a_second_worker_of_the_same_id_is_refused_while_the_first_lives(workers
     first = workers.start_registered("--worker-id", "w1")
     second = workers.start("--worker-id", "w1")
     assert second.wait() == 1
-    assert f"'w1' is alive: process {first.pid} on " in second.log
+    assert f"'w1' is alive: process {first.children[0]} on " in second.log
     assert "Traceback" not in second.log
     assert first.stop() == 0
     assert workers.start("--worker-id", "w1", "--batch").wait() == 0
@@ -34,7 +34,7 @@ def test_of_two_workers_that_start_as_one_id_one_is_left(workers):
     workers.until(lambda: any(w.code is not None for w in both), "one of them to give up")
     assert sorted(str(w.code) for w in both) == ["1", "None"]
     winner = next(w for w in both if w.code is None)
-    workers.until(lambda: Worker.objects.filter(pid=winner.pid).exists(), "its row", winner)
+    workers.until(lambda: workers.row_of(winner), "its row", winner)
     assert winner.stop() == 0
 
 
@@ -66,5 +66,5 @@ def test_the_id_of_a_dead_worker_is_free_after_two_heartbeats(workers):
     )
     heir = workers.start_registered("--worker-id", "w1")
     row = Worker.objects.get(id="w1")
-    assert row.pid == heir.pid
+    assert row.pid in heir.children
     assert row.started_at >= died + timedelta(seconds=2 * HEARTBEAT)
