@@ -1,8 +1,9 @@
 # Everything runs in .venv, which is made on first use and renewed when pyproject.toml changes.
 # `make test ARGS="-k claim -x"` hands ARGS to the program that a target runs.
+# Tests run on all cores, but for ARGS="-n 0", which --pdb and -s need.
 
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -m "not slow" $(ARGS)
+PYTEST := $(PYTHON) -m pytest -m "not slow and not faults" -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 .PHONY: help test demo docs lint clean
 .DEFAULT_GOAL := help
