@@ -23,10 +23,14 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if connection.vendor != "postgresql":
-        skip = pytest.mark.skip(reason="needs PostgreSQL")
+    missing = {
+        "postgres": connection.vendor != "postgresql",
+        "own_session": "CLAIMQ_TEST_POOLED" in os.environ,
+    }
+    for name in (name for name, is_missing in missing.items() if is_missing):
+        skip = pytest.mark.skip(reason=f"the mark {name}")
         for item in items:
-            if item.get_closest_marker("postgres"):
+            if item.get_closest_marker(name):
                 item.add_marker(skip)
 
 

@@ -61,6 +61,7 @@ def sessions(where=""):
 # D1
 
 
+@pytest.mark.own_session
 @pytest.mark.postgres
 @AGES
 def test_a_task_may_kill_its_own_session(workers, database_url, max_age):
@@ -83,6 +84,7 @@ def test_a_task_may_kill_its_own_session(workers, database_url, max_age):
 # D2
 
 
+@pytest.mark.own_session
 @AGES
 def test_an_open_transaction_is_rolled_back_and_its_job_is_done_all_the_same(
     workers, database_url, max_age
@@ -131,6 +133,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.own_session
 @pytest.mark.postgres
 @pytest.mark.usefixtures("pool")
 @pytest.mark.parametrize("pooled", [False, True], ids=["kept", "pool"])
@@ -167,6 +170,7 @@ def test_what_a_task_sets_on_its_session_does_not_reach_the_next(workers, databa
     assert worker.stop() == 0
 
 
+@pytest.mark.own_session
 @pytest.mark.postgres
 @pytest.mark.parametrize("task", ["tell_session", "tell_session_async"])
 def test_sessions_are_kept_for_as_long_as_the_settings_say(workers, database_url, task):
@@ -191,6 +195,7 @@ def test_sessions_are_kept_for_as_long_as_the_settings_say(workers, database_url
 # D4
 
 
+@pytest.mark.own_session
 @AGES
 def test_sessions_that_a_tasks_threads_left_open_are_closed(workers, database_url, max_age):
     """D4, I6"""
@@ -215,6 +220,7 @@ def test_sessions_that_a_tasks_threads_left_open_are_closed(workers, database_ur
     assert worker.stop() == 0
 
 
+@pytest.mark.own_session
 @pytest.mark.postgres
 def test_what_a_thread_gave_back_to_a_pool_is_left_alone(workers, pool):
     """D4: it is another thread's by then."""

@@ -104,6 +104,7 @@ def test_each_job_finds_its_own_surroundings(workers, ledger):
     assert "left a transaction open on database 'default': rolled back" in worker.log
 
 
+@pytest.mark.own_session
 def test_the_orm_works_in_coroutines_each_on_its_own_session(workers, ledger):
     jobs = [runtime_tasks.use_orm.enqueue() for _ in range(6)]
     worker = workers.start("-c", "1", "--async-concurrency", "3")

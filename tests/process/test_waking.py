@@ -18,7 +18,7 @@ from tests.factories import JobFactory
 from tests.fault_tasks import count, heed
 from tests.process.ledger import check_accounts
 
-pytestmark = [pytest.mark.postgres, pytest.mark.process]
+pytestmark = [pytest.mark.postgres, pytest.mark.own_session, pytest.mark.process]
 
 # It takes moments; the machine may be busy. Looking alone takes the poll interval.
 SOON = 20.0
