@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_claimq.compat import Task
 from django_claimq.exceptions import InvalidArguments
@@ -22,21 +22,29 @@ from django_claimq.flaws import (
 from django_claimq.payload import encoder
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_KEY = frozenset({str})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def bind(task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+class Encoded(NamedTuple):
+    """The arguments of a job as its task will get them, and the JSON texts of both."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    args_text: str
+    kwargs_text: str
+
+
+def bind(task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[str]:
     """Check a call against the task's signature; return the names of its positions.
 
     Raises InvalidArguments, with the signature, where they do not fit.
     """
-    signature = _signature(task.func)
-    context = (None,) if task.takes_context else ()
     try:
-        signature.bind(*context, *args, **kwargs)
+        return _positions(task.func, task.takes_context, len(args), tuple(kwargs))
     except TypeError as error:
+        signature = _signature(task.func)
         raise InvalidArguments(f"{task.module_path}{signature}: {error}") from None
-    names = [name for name, one in signature.parameters.items() if one.kind in _POSITIONAL]
-    return names[len(context) :]
 
 
 def encode_arguments(
@@ -46,7 +54,7 @@ def encode_arguments(
     task: str,
     names: Sequence[str] | None,
     limit: int,
-) -> tuple[list[Any], dict[str, Any]]:
+) -> Encoded:
     """Turn the arguments of a job into what its task will get: plain JSON that equals them.
 
     Parameters:
@@ -56,25 +64,41 @@ def encode_arguments(
         names: the names of the positional parameters in order, for messages; None if not known.
         limit: the most bytes of JSON for args and kwargs together (MAX_PAYLOAD).
 
-    Returns the positional arguments as a list and the keyword arguments.
+    Returns the positional arguments as a list and the keyword arguments, with their texts.
     Raises InvalidArguments, naming the task, the argument and the fix, for what would not come
     back equal or what a database refuses.
     """
-    whole = [list(args), kwargs]
+    given = list(args)
     try:
-        text = encoder.encode(whole)
-        length = len(text.encode())
-        decoded = json.loads(text)
-        trusted = (
-            decoded == whole and "e+" not in text and not suspicious(text, whole, MAX_DEPTH + 1)
-        )
+        args_text = encoder.encode(given) if given else "[]"
+        kwargs_text = encoder.encode(kwargs) if kwargs else "{}"
+        text = f"[{args_text},{kwargs_text}]"
+        length = len(text) if text.isascii() else len(text.encode())
+        if _is_flat(given, kwargs):
+            # Scalars of exactly these types equal their JSON: nothing to read back.
+            encoded = Encoded(given, dict(kwargs), args_text, kwargs_text)
+            trusted = "\\u0000" not in text
+        else:
+            encoded = Encoded(
+                json.loads(args_text), json.loads(kwargs_text), args_text, kwargs_text
+            )
+            whole = [given, kwargs]
+            trusted = list(encoded[:2]) == whole and not suspicious(text, whole, MAX_DEPTH + 1)
     except (TypeError, ValueError, RecursionError) as error:
         raise _refusal(task, first_flaw(args, kwargs, names) or unexplained(error)) from error
     if length > limit:
         raise _refusal(task, _largest(places(args, kwargs, names), length, limit))
-    if not trusted and (flaw := first_flaw(args, kwargs, names)):
+    if not (trusted and "e+" not in text) and (flaw := first_flaw(args, kwargs, names)):
         raise _refusal(task, flaw)
-    return decoded[0], decoded[1]
+    return encoded
+
+
+def _is_flat(args: list[Any], kwargs: dict[str, Any]) -> bool:
+    return (
+        _SCALARS.issuperset(map(type, args))
+        and (not kwargs or _SCALARS.issuperset(map(type, kwargs.values())))
+        and _KEY.issuperset(map(type, kwargs))
+    )
 
 
 def _refusal(task: str, flaw: Flaw) -> InvalidArguments:
@@ -89,6 +113,21 @@ def _largest(found: list[Place], length: int, limit: int) -> Flaw:
         f"{problem}, over the limit of {limit:,} (MAX_PAYLOAD)",
         "Store the data and pass its key",
     )
+
+
+@lru_cache(maxsize=1024)
+def _positions(
+    function: Callable[..., Any], takes_context: bool, count: int, keywords: tuple[str, ...]
+) -> Sequence[str]:
+    """The names of the positional parameters. Raises TypeError where a call does not fit.
+
+    Whether it fits depends on the number and the names of its arguments, not on their values.
+    """
+    signature = _signature(function)
+    context = int(takes_context)
+    signature.bind(*[None] * (context + count), **dict.fromkeys(keywords))
+    names = [name for name, one in signature.parameters.items() if one.kind in _POSITIONAL]
+    return tuple(names[context:])
 
 
 @lru_cache(maxsize=1024)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
+from importlib import import_module
 from inspect import getattr_static
+from logging import DEBUG, getLogger
 from sys import modules
 from typing import Any
 from uuid import UUID
@@ -15,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_claimq import checks, conf
 from django_claimq.compat import (
+    FRAMEWORK,
     BaseTaskBackend,
     InvalidTask,
     Task,
@@ -26,6 +29,10 @@ from django_claimq.compat import (
 from django_claimq.copies import restore
 from django_claimq.definition import ClaimqTask
 from django_claimq.durations import EARLIEST, LATEST, LONGEST
+
+_REMEMBERED = 1000  # tasks that are known to be valid; each `using` makes a new one
+_logger = getLogger(FRAMEWORK)
+_log_task_enqueued = import_module(f"{FRAMEWORK}.signals").log_task_enqueued
 
 # The models are imported where they are used: a backend is made while the apps load,
 # as soon as the first module with a task is imported.
@@ -43,6 +50,8 @@ class ClaimqBackend(BaseTaskBackend):
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
         self._params = params
+        # Tasks never change, and neither do the settings of a backend: once is enough.
+        self._valid: dict[int, Task[..., Any]] = {}
 
     @cached_property
     def config(self) -> conf.Options:
@@ -72,25 +81,24 @@ class ClaimqBackend(BaseTaskBackend):
 
         Raises InvalidTask or InvalidArguments before anything is stored.
         """
-        from django_claimq.queueing import enqueueing, results
+        from django_claimq.queueing import enqueueing
 
         self._validate_for_enqueue(task)
-        job = enqueueing.insert((task, args, kwargs), self.config)
-        return self._announce(results.enqueued_result(job, task))
+        result = enqueueing.insert((task, args, kwargs), self.config)
+        self._announce([result])
+        return result
 
     def enqueue_many(
         self, calls: Sequence[tuple[Task[..., Any], Sequence[Any], Mapping[str, Any]]]
     ) -> list[TaskResult[..., Any]]:
         """Insert many jobs, all or none; see `django_claimq.enqueue_many`."""
-        from django_claimq.queueing import enqueueing, results
+        from django_claimq.queueing import enqueueing
 
         for task in {id(task): task for task, _, _ in calls}.values():
             self._validate_for_enqueue(task)
-        jobs = enqueueing.insert_many(calls, self.config)
-        return [
-            self._announce(results.enqueued_result(job, task))
-            for job, (task, _, _) in zip(jobs, calls, strict=True)
-        ]
+        results = enqueueing.insert_many(calls, self.config)
+        self._announce(results)
+        return results
 
     def get_result(self, result_id: str) -> TaskResult[..., Any]:
         """Return the result of the job with this id, also if its task is gone.
@@ -115,6 +123,8 @@ class ClaimqBackend(BaseTaskBackend):
         return conf.read(self.options)
 
     def _validate_for_enqueue(self, task: Task[..., Any]) -> None:
+        if self._valid.get(id(task)) is task:
+            return
         self.validate_task(task)
         found = getattr_static(modules.get(task.func.__module__), task.func.__qualname__, None)
         if not is_task(found):
@@ -122,7 +132,18 @@ class ClaimqBackend(BaseTaskBackend):
                 f"{task.module_path} is not a task, so no worker could find it: decorate the "
                 "function itself with @task, as the outermost decorator, under its own name."
             )
+        if len(self._valid) >= _REMEMBERED:
+            self._valid.clear()
+        self._valid[id(task)] = task
 
-    def _announce(self, result: TaskResult[..., Any]) -> TaskResult[..., Any]:
-        task_enqueued.send_robust(sender=type(self), task_result=result)
-        return result
+    def _announce(self, results: Iterable[TaskResult[..., Any]]) -> None:
+        if _is_unheard():
+            return
+        for result in results:
+            task_enqueued.send_robust(sender=type(self), task_result=result)
+
+
+def _is_unheard() -> bool:
+    """Whether only the framework listens, to log it at a level at which nothing is logged."""
+    listening = [key[0] for key, *_ in task_enqueued.receivers]
+    return listening == [id(_log_task_enqueued)] and not _logger.isEnabledFor(DEBUG)

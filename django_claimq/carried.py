@@ -24,9 +24,10 @@ def collect() -> dict[str, Any]:
     language = translation.get_language()
     if language and language != settings.LANGUAGE_CODE:
         found["language"] = language
-    zone = timezone.get_current_timezone_name()
-    if zone != timezone.get_default_timezone_name():
-        found["time_zone"] = zone
+    if timezone.get_current_timezone() is not timezone.get_default_timezone():
+        zone = timezone.get_current_timezone_name()
+        if zone != timezone.get_default_timezone_name():
+            found["time_zone"] = zone
     if (request := request_id.get()) is not None:
         found["request_id"] = str(request)[:200]
     return {_KEY: found} if found else {}

@@ -16,6 +16,7 @@ from django_claimq.compat import Task, is_task
 from django_claimq.exceptions import TaskNotFound
 
 AnyTask = TypeVar("AnyTask", bound="Task[..., Any]")
+T = TypeVar("T")
 
 
 def restore(task: AnyTask, **changes: Any) -> AnyTask:
@@ -24,12 +25,12 @@ def restore(task: AnyTask, **changes: Any) -> AnyTask:
     return build(type(task), {**values, **changes})
 
 
-def build(cls: type[AnyTask], values: Mapping[str, Any]) -> AnyTask:
-    """Make a task of all its values."""
-    task = object.__new__(cls)
+def build(cls: type[T], values: Mapping[str, Any]) -> T:
+    """Make a frozen dataclass, as tasks and their results are, of all its values."""
+    made = object.__new__(cls)
     for name, value in values.items():
-        object.__setattr__(task, name, value)
-    return task
+        object.__setattr__(made, name, value)
+    return made
 
 
 def revive(cls: type[AnyTask], path: str, values: Mapping[str, Any]) -> AnyTask:

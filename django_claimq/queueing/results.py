@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from django_claimq.arguments import Encoded
 from django_claimq.compat import Task, TaskError, TaskResult, TaskResultStatus, task_backends
-from django_claimq.copies import restore
+from django_claimq.copies import build, restore
 from django_claimq.definition import ClaimqTask
 from django_claimq.exceptions import JobCancelled, TaskNotFound
 from django_claimq.lookup import find_task, missing_task
@@ -15,7 +16,6 @@ from django_claimq.models.job import Job
 from django_claimq.payload import decode
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.history import Ending, exception_path
-from django_claimq.queueing.transitions import Owner
 from django_claimq.states import State
 
 _STATUS = {
@@ -29,23 +29,36 @@ _STATUS = {
 }
 
 
-def enqueued_result(job: Job, task: Task[..., Any]) -> TaskResult[..., Any]:
-    """The result of a job that was inserted just now."""
-    if task.run_after is not None:
-        task = restore(task, run_after=_asked_for(job.run_after, job.enqueued_at))
-    return TaskResult(
-        task=task,
-        id=str(job.id),
-        status=TaskResultStatus.READY,
-        enqueued_at=job.enqueued_at,
-        started_at=None,
-        last_attempted_at=None,
-        finished_at=None,
-        args=job.args,
-        kwargs=job.kwargs,
-        backend=job.backend,
-        errors=[],
-        worker_ids=[],
+def enqueued_task(
+    task: Task[..., Any], run_after: datetime, enqueued_at: datetime
+) -> Task[..., Any]:
+    """The task of jobs that are inserted just now, with the time that was asked for."""
+    if task.run_after is None:
+        return task
+    return restore(task, run_after=_asked_for(run_after, enqueued_at))
+
+
+def enqueued_result(
+    task: Task[..., Any], job_id: str, encoded: Encoded, enqueued_at: datetime
+) -> TaskResult[..., Any]:
+    """The result of a job that was inserted just now; `task` is its `enqueued_task`."""
+    return build(
+        TaskResult,
+        {
+            "task": task,
+            "id": job_id,
+            "status": TaskResultStatus.READY,
+            "enqueued_at": enqueued_at,
+            "started_at": None,
+            "last_attempted_at": None,
+            "finished_at": None,
+            "args": encoded.args,
+            "kwargs": encoded.kwargs,
+            "backend": task.backend,
+            "errors": [],
+            "worker_ids": [],
+            "_return_value": None,
+        },
     )
 
 
@@ -76,32 +89,49 @@ def stored_result(job: Job, reader: str | None = None) -> TaskResult[..., Any]:
     return result
 
 
-def running_result(job: ClaimedJob, task: Task[..., Any], owner: Owner) -> TaskResult[..., Any]:
-    """The result of a job as its run begins. Raises ValueError for unusable JSON."""
-    args, kwargs = decode(job.args), decode(job.kwargs)
-    if not (isinstance(args, list) and isinstance(kwargs, dict)):
-        raise ValueError("The stored arguments are not a list and a dict.")
-    history = _entries(decode(job.history))
-    return TaskResult(
-        task=_as_enqueued(
-            task,
-            queue_name=job.queue_name,
-            backend=job.backend,
-            priority=job.priority,
-            run_after=_asked_for(job.run_after, job.enqueued_at),
-            tags=tuple(decode(job.tags)),
-        ),
-        id=str(job.id),
-        status=TaskResultStatus.RUNNING,
-        enqueued_at=job.enqueued_at,
-        started_at=job.started_at,
-        last_attempted_at=job.claimed_at,
-        finished_at=None,
-        args=args,
-        kwargs=kwargs,
+def claimed_task(job: ClaimedJob, task: Task[..., Any]) -> Task[..., Any]:
+    """The task with the job's own values, but for its time. Raises ValueError for bad tags."""
+    return _as_enqueued(
+        task,
+        queue_name=job.queue_name,
         backend=job.backend,
-        errors=_errors(history),
-        worker_ids=_worker_ids(history, owner.worker_id),
+        priority=job.priority,
+        tags=tuple(decode(job.tags)),
+    )
+
+
+def running_result(
+    job: ClaimedJob,
+    task: Task[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    worker_id: str,
+) -> TaskResult[..., Any]:
+    """The result of a job as its run begins; `task` is its `claimed_task`.
+
+    Raises ValueError for a history that is not JSON.
+    """
+    history = _entries(decode(job.history)) if job.history != "[]" else []
+    if job.run_after != job.enqueued_at or task.run_after is not None:
+        task = restore(task, run_after=_asked_for(job.run_after, job.enqueued_at))
+    # Not by its own __init__: what was JSON need not be made so once more.
+    return build(
+        TaskResult,
+        {
+            "task": task,
+            "id": str(job.id),
+            "status": TaskResultStatus.RUNNING,
+            "enqueued_at": job.enqueued_at,
+            "started_at": job.started_at,
+            "last_attempted_at": job.claimed_at,
+            "finished_at": None,
+            "args": args,
+            "kwargs": kwargs,
+            "backend": job.backend,
+            "errors": _errors(history),
+            "worker_ids": _worker_ids(history, worker_id),
+            "_return_value": None,
+        },
     )
 
 

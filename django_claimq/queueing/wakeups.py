@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from django.db import Error, connections, transaction
 
@@ -35,7 +35,7 @@ def queue_of(message: str) -> str | None:
     return message.removeprefix(_QUEUE) if message.startswith(_QUEUE) else None
 
 
-def announce(using: str, messages: Iterable[str]) -> None:
+def announce(using: str, messages: Sequence[str]) -> None:
     """Send messages once the transaction around this has been committed, if there is one.
 
     A statement of its own after the commit: NOTIFY inside the caller's transaction would
@@ -44,16 +44,23 @@ def announce(using: str, messages: Iterable[str]) -> None:
     connection = connections[using]
     if connection.vendor != "postgresql":
         return
-    if connection.in_atomic_block or connection.get_autocommit():
-        unique = sorted(set(messages))
-        transaction.on_commit(lambda: _send(using, unique), using=using, robust=True)
+    at_once = not connection.in_atomic_block
+    if at_once and not (connection.get_autocommit() and _fresh(using, messages)):
+        return
+    unique = sorted(set(messages))
+    transaction.on_commit(lambda: _send(using, unique), using=using, robust=True)
 
 
-def _send(using: str, messages: Iterable[str]) -> None:
-    now = time.monotonic()
-    fresh = [message for message in messages if now - _sent.get((using, message), -1.0) > _WINDOW]
+def _fresh(using: str, messages: Sequence[str]) -> list[str]:
+    since = time.monotonic() - _WINDOW
+    return [message for message in messages if _sent.get((using, message), -1.0) < since]
+
+
+def _send(using: str, messages: Sequence[str]) -> None:
+    fresh = _fresh(using, messages)
     if not fresh:
         return
+    now = time.monotonic()
     _sent.update({(using, message): now for message in fresh})
     calls = ", ".join(["pg_notify(%s, %s)"] * len(fresh))
     parameters = [text for message in fresh for text in (CHANNEL, message)]

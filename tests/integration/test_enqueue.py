@@ -8,12 +8,13 @@ import uuid
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from django_claimq import ClaimqError, InvalidArguments, enqueue_many, task
-from django_claimq.compat import task_backends
+from django_claimq.backend import ClaimqBackend
+from django_claimq.compat import FRAMEWORK, task_backends, task_enqueued
+from django_claimq.copies import restore
 from django_claimq.models import Job
 from django_claimq.queueing import enqueueing
 from tests import tasks
@@ -242,20 +243,10 @@ class TestMany:
 
     def test_a_failure_in_the_last_chunk_leaves_nothing(self, monkeypatch):
         monkeypatch.setattr(enqueueing, "_CHUNK", 2)
-        twice = Job(task="tests.tasks.noop", run_after=timezone.now()).id
-        prepare = enqueueing._prepare
-        made = []
-
-        def prepare_with_clash(*args):
-            job = prepare(*args)
-            made.append(job)
-            if len(made) in (1, 5):
-                job.id = twice
-            return job
-
-        monkeypatch.setattr(enqueueing, "_prepare", prepare_with_clash)
-        with pytest.raises(IntegrityError), transaction.atomic():
-            enqueue_many([(tasks.noop, (), {})] * 5)
+        monkeypatch.setattr(ClaimqBackend, "_validate_for_enqueue", lambda *args: None)
+        refused = restore(tasks.noop, priority=101)
+        with pytest.raises(IntegrityError, match="claimq_job_priority_in_range"):
+            enqueue_many([*[(tasks.noop, (), {})] * 4, (refused, (), {})])
         assert not Job.objects.exists()
 
     def test_bad_arguments_of_one_refuse_all(self):
@@ -289,3 +280,54 @@ class TestTimes:
         with CaptureQueriesContext(connection) as captured:
             tasks.noop.enqueue()
         assert len(captured) == 1
+
+
+class TestValidity:
+    def test_a_task_is_validated_once_and_its_copies_for_themselves(self, monkeypatch):
+        backend = task_backends["default"]
+        monkeypatch.setattr(backend, "_valid", {})
+        tasks.noop.enqueue()
+        checked = []
+        monkeypatch.setattr(backend, "validate_task", checked.append)
+        other = restore(tasks.noop)
+        for one in (tasks.noop, other, other):
+            one.enqueue()
+        assert [one is other for one in checked] == [True]
+
+    def test_what_is_remembered_of_short_lived_tasks_is_bounded(self, monkeypatch):
+        monkeypatch.setattr("django_claimq.backend._REMEMBERED", 10)
+        backend = task_backends["default"]
+        monkeypatch.setattr(backend, "_valid", {})
+        for priority in range(25):
+            tasks.noop.using(priority=priority).enqueue()
+            assert len(backend._valid) <= 10
+
+
+class TestSignal:
+    def test_receivers_hear_of_each_job_alone_or_in_bulk(self):
+        heard = []
+
+        def receiver(sender, task_result, **kwargs):
+            heard.append((sender, task_result.id))
+
+        task_enqueued.connect(receiver)
+        try:
+            results = [tasks.noop.enqueue(), *enqueue_many([(tasks.noop, (), {})] * 3)]
+        finally:
+            task_enqueued.disconnect(receiver)
+        assert heard == [(ClaimqBackend, result.id) for result in results]
+
+    def test_one_that_took_the_place_of_the_frameworks_own_hears_too(self, monkeypatch):
+        heard = []
+        monkeypatch.setattr(task_enqueued, "receivers", [])
+        task_enqueued.connect(lambda **kwargs: heard.append(kwargs), weak=False)
+        try:
+            tasks.noop.enqueue()
+        finally:
+            monkeypatch.undo()
+        assert len(heard) == 1
+
+    def test_the_framework_logs_where_somebody_reads_it(self, caplog):
+        with caplog.at_level("DEBUG", logger=FRAMEWORK):
+            result = tasks.noop.enqueue()
+        assert result.id in caplog.text

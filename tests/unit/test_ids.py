@@ -3,7 +3,7 @@ import time
 import uuid
 
 from django_claimq import ids
-from django_claimq.ids import uuid7
+from django_claimq.ids import uuid7, uuid7_texts
 
 
 def test_it_is_a_uuid_of_version_7():
@@ -55,3 +55,18 @@ def test_two_processes_differ_in_62_bits_of_chance(monkeypatch):
     one, other = other_process(), other_process()
     assert one >> 64 == other >> 64
     assert one != other
+
+
+def test_the_texts_of_many_are_ids_like_any_other():
+    before = uuid7()
+    texts = list(uuid7_texts(3_000))
+    made = [uuid.UUID(text) for text in texts]
+    assert texts == [str(value) for value in made]
+    assert {(value.version, value.variant) for value in made} == {(7, uuid.RFC_4122)}
+    assert made == sorted(made)
+    assert before < made[0] < made[-1] < uuid7()
+    assert len({value.int & (1 << 62) - 1 for value in made}) == 3_000
+
+
+def test_no_texts_are_none():
+    assert list(uuid7_texts(0)) == []

@@ -48,7 +48,9 @@ Point = namedtuple("Point", "x y")
 
 
 def encode(*args, limit=MB, names=None, **kwargs):
-    return encode_arguments(args, kwargs, task="shop.tasks.send", names=names, limit=limit)
+    encoded = encode_arguments(args, kwargs, task="shop.tasks.send", names=names, limit=limit)
+    assert [json.loads(encoded.args_text), json.loads(encoded.kwargs_text)] == list(encoded[:2])
+    return encoded[:2]
 
 
 def refusal(*args, **options):
