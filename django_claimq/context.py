@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
+
+from django.utils import timezone
 
 from django_claimq.compat import TaskContext
 from django_claimq.exceptions import ClaimqError, TaskTimeout
@@ -14,18 +17,29 @@ from django_claimq.exceptions import ClaimqError, TaskTimeout
 class RunControl:
     """One run, as the worker's threads and the task share it."""
 
-    __slots__ = ("_reason", "attempt", "deadline", "ends_at", "fence", "job_id")
+    __slots__ = ("_deadline", "_reason", "attempt", "ends_at", "fence", "job_id")
 
-    def __init__(
-        self, *, job_id: UUID, fence: int, attempt: int, ends_at: float, deadline: datetime | None
-    ) -> None:
+    def __init__(self, job_id: UUID, fence: int, attempt: int) -> None:
         self.job_id = job_id
         self.fence = fence
         self.attempt = attempt
         # On time.monotonic(); `deadline` is the same moment for people.
-        self.ends_at = ends_at
-        self.deadline = deadline
+        self.ends_at = math.inf
+        self._deadline: datetime | None = None
         self._reason: ClaimqError | None = None
+
+    def limit(self, seconds: float | None) -> None:
+        """Let the time that the attempt may take begin now; None is without a limit."""
+        self.ends_at = math.inf if seconds is None else time.monotonic() + seconds
+        self._deadline = None
+
+    @property
+    def deadline(self) -> datetime | None:
+        # Worked out for who asks, so that the others need not pay for it.
+        if self._deadline is None and self.ends_at < math.inf:
+            left = self.ends_at - time.monotonic()
+            self._deadline = timezone.now() + timedelta(seconds=left)
+        return self._deadline
 
     def stop(self, reason: ClaimqError) -> None:
         """Ask the task to stop; the first reason stands."""

@@ -9,6 +9,8 @@ import pytest
 from django.db import connection
 from pytest_django.plugin import blocking_manager_key
 
+from django_claimq.queueing import postgresql
+
 # A shared machine stalls now and then; that is no finding.
 hypothesis.settings.register_profile("claimq", deadline=None)
 hypothesis.settings.load_profile("claimq")
@@ -51,6 +53,12 @@ def database_url(django_db_setup: None) -> str:
     if connection.vendor == "sqlite":
         return f"sqlite:///{name}"
     return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
+
+
+@pytest.fixture
+def portable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claim and settle by the ORM alone, as with psycopg2 and on other engines."""
+    monkeypatch.setattr(postgresql, "is_open_to", lambda using: False)
 
 
 @pytest.fixture

@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
+from django.conf import settings
+from django.db import connections
 from django.db.models import F, Subquery, TextField
 from django.db.models.functions import Cast, Now
 
 from django_claimq.models.job import Job
 from django_claimq.models.worker import Worker
-from django_claimq.queueing import database, transitions
+from django_claimq.queueing import database, postgresql, transitions
+from django_claimq.queueing.postgresql import Turn, Wanted
 from django_claimq.queueing.transitions import Claim, Owner
 from django_claimq.states import State
 
@@ -36,8 +40,7 @@ _COLUMNS = (
 _JSON_COLUMNS = ("args", "kwargs", "history", "tags", "metadata")
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedJob:
+class ClaimedJob(NamedTuple):
     """What a worker knows of the job that it claimed, as the row was at the claim.
 
     `fence` and `attempt` are those of this claim. args, kwargs, history, tags and
@@ -65,10 +68,6 @@ class ClaimedJob:
     @property
     def claim(self) -> Claim:
         return Claim(self.id, self.fence)
-
-
-# Who claims, from which queues, how many at most, for how many seconds.
-Wish: TypeAlias = tuple[Owner, Sequence[str], int, float]
 
 
 class ClaimRaced(Exception):
@@ -122,11 +121,34 @@ def claim(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list
     Joins the caller's transaction. Raises ClaimRaced where an engine without row locks
     let another worker in between; then that transaction must be rolled back.
     """
+    if postgresql.is_open_to(owner.using):
+        return in_order(owner.using, transitions.turn(owner, None, Wanted(queues, limit, lease)))
     found = _lock_due(owner.using, queues, limit)
     for fence, ids in _by_fence(found).items():
         if transitions.claim(owner, ids, fence, lease) != len(ids):
             raise ClaimRaced
     return [_claimed(row) for row in found]
+
+
+def in_order(using: str, turn: Turn) -> list[ClaimedJob]:
+    """What a turn on PostgreSQL claimed, the most urgent first."""
+    zone = connections[using].timezone or ZoneInfo(connections[using].timezone_name)
+    claimed_at = datetime.fromtimestamp(turn.claimed_at, zone)
+    jobs = []
+    for row in turn.claimed:
+        *ids, run_after, enqueued_at, started_at = row[:11]
+        enqueued_at = datetime.fromtimestamp(enqueued_at, zone)
+        values = (
+            *ids,
+            enqueued_at if run_after is None else datetime.fromtimestamp(run_after, zone),
+            enqueued_at,
+            claimed_at if started_at is None else datetime.fromtimestamp(started_at, zone),
+            *row[11:],
+            claimed_at,
+        )
+        jobs.append(ClaimedJob._make(values))
+    jobs.sort(key=_urgency)
+    return jobs if settings.USE_TZ else list(map(_naive, jobs))
 
 
 def claim_singly(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list[ClaimedJob]:
@@ -173,6 +195,17 @@ def _due_in(using: str, queue: str) -> Any:
 
 def _ready(using: str, queue: str) -> Any:
     return Job.objects.using(using).filter(state=State.READY, queue_name=queue)
+
+
+def _urgency(job: ClaimedJob) -> tuple[int, datetime, int]:
+    return -job.priority, job.run_after, job.id.int
+
+
+def _naive(job: ClaimedJob) -> ClaimedJob:
+    """Its times as Django gives them to projects without time zones."""
+    return ClaimedJob._make(
+        value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in job
+    )
 
 
 def _by_fence(rows: Sequence[dict[str, Any]]) -> dict[int, list[UUID]]:

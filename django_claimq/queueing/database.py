@@ -27,35 +27,45 @@ def run(using: str, work: Callable[[], T]) -> T:
     On a connection with a `claimq_limit` in seconds, a transaction that waits for longer
     is ended by the server.
     """
-    if connections[using].in_atomic_block:
+    connection = connections[using]
+    if connection.in_atomic_block:
         return work()
+
+    def transact() -> T:
+        with transaction.atomic(using=using):
+            if statements := limits(connection):
+                # By the driver's own cursor: this is part of every turn of the loop.
+                with connection.wrap_database_errors, connection.connection.cursor() as cursor:
+                    cursor.execute("; ".join(statements))
+            return work()
+
+    return retry(using, transact)
+
+
+def retry(using: str, work: Callable[[], T]) -> T:
+    """Do `work`, which is a transaction, up to five times where others get in its way."""
     for tries_left in reversed(range(_TRIES)):
         try:
-            with transaction.atomic(using=using):
-                _limit(connections[using])
-                return work()
+            return work()
         except DatabaseError as error:
-            if not tries_left or not is_transient(error):
+            if not tries_left or not is_transient(error) or connections[using].in_atomic_block:
                 raise
             time.sleep(random.uniform(0.005, 0.05) * (_TRIES - tries_left))  # noqa: S311
     raise AssertionError("unreachable")
 
 
-def _limit(connection: Any) -> None:
-    """End with the transaction, so that no session state reaches a pooler."""
+def limits(connection: Any) -> tuple[str, ...]:
+    """What to say first in each transaction; it ends with it, so that no pooler sees it."""
     limit: float | None = getattr(connection, "claimq_limit", None)
-    if limit is None:
-        return
-    if connection.vendor == "postgresql":
-        # By the driver's own cursor: this is part of every turn of the loop.
-        with connection.wrap_database_errors, connection.connection.cursor() as cursor:
-            cursor.execute(_limits(max(1, int(limit * 1000))))
+    if limit is None or connection.vendor != "postgresql":
+        return ()
+    return _limits(max(1, int(limit * 1000)))
 
 
 @lru_cache(maxsize=8)
-def _limits(milliseconds: int) -> str:
+def _limits(milliseconds: int) -> tuple[str, ...]:
     names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
-    return "; ".join(f"SET LOCAL {name} = {milliseconds}" for name in names)
+    return tuple(f"SET LOCAL {name} = {milliseconds}" for name in names)
 
 
 def is_transient(error: DatabaseError) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,8 +13,8 @@ from django.db import DataError, IntegrityError
 
 from django_claimq.exceptions import JobCancelled
 from django_claimq.models.job import Job
-from django_claimq.payload import unstorable
-from django_claimq.queueing import database, transitions
+from django_claimq.payload import encoder, unstorable
+from django_claimq.queueing import claiming, database, postgresql, transitions
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.history import Ending, entry
 from django_claimq.queueing.outcomes import (
@@ -28,6 +27,7 @@ from django_claimq.queueing.outcomes import (
     Snoozed,
     Succeeded,
 )
+from django_claimq.queueing.postgresql import Successes, Wanted
 from django_claimq.queueing.transitions import Owner
 from django_claimq.states import State
 
@@ -53,12 +53,33 @@ def settle(owner: Owner, settlements: Sequence[Settlement]) -> None:
     Raises NotAllHeld where a claim is lost; then that transaction must be rolled back
     and `settle_one` tells which. Alike outcomes share a statement.
     """
+    if postgresql.is_open_to(owner.using):
+        succeeded = [one for one in settlements if isinstance(one.outcome, Succeeded)]
+        settlements = [one for one in settlements if not isinstance(one.outcome, Succeeded)]
+        if succeeded and succeed_and_claim(owner, succeeded, None)[0] != len(succeeded):
+            raise NotAllHeld
     alike: dict[Any, list[Settlement]] = defaultdict(list)
     for settlement in settlements:
         alike[_likeness(settlement)].append(settlement)
     for group in alike.values():
         if _write(owner, group) != len(group):
             raise NotAllHeld
+
+
+def succeed_and_claim(
+    owner: Owner, successes: Sequence[Settlement], wanted: Wanted | None
+) -> tuple[int, list[ClaimedJob]]:
+    """Write outcomes that are all Succeeded, and claim: both or neither. PostgreSQL only.
+
+    Returns how many of the claims still held, and the jobs that were claimed.
+    """
+    ended = Successes(
+        ids=[one.job.id for one in successes],
+        fences=[one.job.fence for one in successes],
+        results=[_as_json(one.outcome.result) for one in successes],  # type: ignore[union-attr]
+    )
+    turn = transitions.turn(owner, ended if successes else None, wanted)
+    return turn.held, claiming.in_order(owner.using, turn)
 
 
 def settle_one(owner: Owner, settlement: Settlement) -> Outcome | None:
@@ -128,11 +149,15 @@ def _likeness(settlement: Settlement) -> Any:
     fence = settlement.job.fence
     match settlement.outcome:
         case Succeeded(result):
-            return fence, "succeeded", None if result is None else json.dumps(result)
+            return fence, "succeeded", _as_json(result)
         case Released():
             return fence, "released"
         case _:
             return settlement.job.id
+
+
+def _as_json(result: Any) -> str | None:
+    return None if result is None else encoder.encode(result)
 
 
 def _write(owner: Owner, group: Sequence[Settlement]) -> int:

@@ -21,9 +21,10 @@ from django_claimq.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django_claimq.exceptions import WorkerLost
 from django_claimq.models.job import Job
 from django_claimq.models.querysets import JobQuerySet
-from django_claimq.queueing import database, wakeups
+from django_claimq.queueing import database, postgresql, wakeups
 from django_claimq.queueing.database import AppendJson
 from django_claimq.queueing.history import Ending, entry
+from django_claimq.queueing.postgresql import Successes, Turn, Wanted
 from django_claimq.states import FINISHED, UNCLAIMED, State
 
 _NO_CLAIM: dict[str, Any] = {
@@ -113,6 +114,14 @@ def succeed(owner: Owner, ids: Sequence[UUID], fence: int, result: Any = None) -
         finished_by=owner.worker_id,
         **_NO_CLAIM,
     )
+
+
+def turn(owner: Owner, ended: Successes | None, wanted: Wanted | None) -> Turn:
+    """RUNNING → SUCCESSFUL and READY → RUNNING, in one transaction. PostgreSQL only.
+
+    Each success has its own fence and result; the most urgent of what is due is claimed.
+    """
+    return postgresql.turn(owner.using, owner.worker_id, ended, wanted)
 
 
 def retry(owner: Owner, claim: Claim, ended: dict[str, Any], delay: float) -> int:

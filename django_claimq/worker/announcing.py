@@ -21,6 +21,7 @@ from django_claimq.queueing.outcomes import (
     Succeeded,
 )
 from django_claimq.signals import claim_lost, job_cancelled, job_retried, job_snoozed
+from django_claimq.worker.audience import Audience
 from django_claimq.worker.connections import tidy_connections
 from django_claimq.worker.run import Run
 
@@ -31,12 +32,21 @@ class Announcer:
     """Tells what was settled. `submit` hands an errand to the executor's threads: a
     receiver is user code, and one that hangs must not stop the loop."""
 
-    def __init__(self, sender: type, submit: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, sender: type, audience: Audience, submit: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._sender = sender
+        self._audience = audience
         self._submit = submit
 
     def settled(self, runs: Sequence[Run]) -> None:
-        self._submit(lambda: self._announce(runs))
+        if not self._success_is_heard():
+            runs = [run for run in runs if not isinstance(run.outcome, Succeeded)]
+        if runs:
+            self._submit(lambda: self._announce(runs))
+
+    def _success_is_heard(self) -> bool:
+        return logger.isEnabledFor(logging.INFO) or self._audience.hears(task_finished)
 
     def lost(self, run: Run) -> None:
         logger.warning(

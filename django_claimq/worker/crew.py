@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-from asgiref.sync import iscoroutinefunction
-
-from django_claimq.compat import Task
-from django_claimq.definition import ClaimqTask
 from django_claimq.queueing.outcomes import Failed, Outcome
+from django_claimq.worker.audience import Audience
 from django_claimq.worker.event_loop import AsyncSeat, EventLoop
 from django_claimq.worker.execution import Terms, aexecute, execute, find
 from django_claimq.worker.executor import Errand, Executor
 from django_claimq.worker.isolation import Isolation
 from django_claimq.worker.leftovers import Leftovers
 from django_claimq.worker.plan import Plan
+from django_claimq.worker.recipes import Recipe, Recipes
 from django_claimq.worker.run import Held, Run
 from django_claimq.worker.seats import Seat
 
@@ -32,10 +29,17 @@ class Crew:
     """
 
     def __init__(
-        self, plan: Plan, held: Held, isolation: Isolation, leftovers: Leftovers | None
+        self,
+        plan: Plan,
+        held: Held,
+        isolation: Isolation,
+        leftovers: Leftovers,
+        audience: Audience,
     ) -> None:
         options = plan.options
-        self._terms = Terms(plan.owner, options, plan.sender, plan.backend)
+        self._terms = Terms(
+            plan.owner, options, plan.sender, plan.backend, Recipes(options), audience
+        )
         self._held = held
         self._isolation = isolation
         self._leftovers = leftovers
@@ -45,7 +49,7 @@ class Crew:
             options.async_concurrency or options.concurrency, self._work_async
         )
         # Tasks seen to be coroutines, by the path that jobs name them with.
-        self._coroutines: dict[str, Task[..., object]] = {}
+        self._coroutines: set[str] = set()
         # Of the jobs submitted of late, which share goes to the event loop.
         self._async_share = 0.0
 
@@ -90,42 +94,40 @@ class Crew:
 
     def _work(self, run: Run, seat: Seat) -> None:
         try:
-            found = find(run, self._terms.options)
-            if isinstance(found, Outcome):
+            recipe = find(run, self._terms)
+            if not isinstance(recipe, Recipe):
                 self._held.begin(run)
-                self._end(run, found)
+                self._end(run, recipe)
                 return
-            if iscoroutinefunction(found.func) and not _isolated(found):
-                self._coroutines[run.job.task] = found
+            if recipe.is_async and not recipe.isolate:
+                self._coroutines.add(run.job.task)
                 self.event_loop.submit(run)
                 return
             self._held.begin(run)
-            if _isolated(found):
-                outcome = self._isolation.run(run, found, self._terms)
+            if recipe.isolate:
+                outcome = self._isolation.run(run, recipe, self._terms)
             else:
-                with self._watched(run):
-                    outcome = execute(run, found, self._terms, seat)
+                self._leftovers.begin(run)
+                try:
+                    outcome = execute(run, recipe, self._terms, seat)
+                finally:
+                    self._leftovers.end(run, run.job.task)
         except BaseException as error:  # A fault of ours must not cost a slot.
             outcome = _own_fault(run, error)
         self._end(run, outcome)
 
-    @contextmanager
-    def _watched(self, run: Run) -> Iterator[None]:
-        if self._leftovers is None:
-            yield
-            return
-        self._leftovers.begin()
-        try:
-            yield
-        finally:
-            self._leftovers.end(run.job.task)
-
     async def _work_async(self, run: Run, seat: AsyncSeat) -> None:
         self._held.begin(run)
         try:
-            task = self._coroutines[run.job.task]
-            with self._watched(run):
-                outcome = await aexecute(run, task, self._terms, seat)
+            recipe = find(run, self._terms)
+            if isinstance(recipe, Recipe):
+                self._leftovers.begin(run)
+                try:
+                    outcome = await aexecute(run, recipe, self._terms, seat)
+                finally:
+                    self._leftovers.end(run, run.job.task)
+            else:
+                outcome = recipe
         except BaseException as error:
             outcome = _own_fault(run, error)
         self._end(run, outcome)
@@ -135,10 +137,6 @@ class Crew:
             self._post(run)
         else:
             logger.info("%s %s has ended, too late", run.job.task, run.job.id)
-
-
-def _isolated(task: Task[..., object]) -> bool:
-    return isinstance(task, ClaimqTask) and task.isolate
 
 
 def _own_fault(run: Run, error: BaseException) -> Outcome:

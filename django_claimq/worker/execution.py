@@ -5,31 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import close_old_connections
-from django.utils import timezone
 
 from django_claimq import carried
 from django_claimq.arguments import bind
 from django_claimq.compat import Task, task_started
 from django_claimq.conf import Options
 from django_claimq.context import ClaimqContext
-from django_claimq.definition import UNSET, ClaimqTask
 from django_claimq.exceptions import ClaimqError, TaskNotFound
-from django_claimq.lookup import find_task
 from django_claimq.payload import decode
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.outcomes import Failed, Outcome, Postponed
-from django_claimq.queueing.results import running_result
 from django_claimq.queueing.transitions import Owner
 from django_claimq.worker import judging
+from django_claimq.worker.audience import Audience
 from django_claimq.worker.connections import tidy_up
 from django_claimq.worker.event_loop import AsyncSeat
 from django_claimq.worker.forks import no_way_out_for_forks
+from django_claimq.worker.recipes import Recipe, Recipes
 from django_claimq.worker.run import Run
 from django_claimq.worker.seats import Seat
 
@@ -50,75 +49,76 @@ class Terms:
     # The backend's class, sender of all signals, and its alias.
     sender: type
     backend: str
+    recipes: Recipes
+    audience: Audience
 
 
-def find(run: Run, options: Options) -> Task[..., Any] | Outcome:
-    """The task of a run, or the outcome where this worker does not know it."""
+def find(run: Run, terms: Terms) -> Recipe | Outcome:
+    """How to run it, or the outcome where this worker cannot."""
     try:
-        return find_task(run.job.task)
+        return terms.recipes.of(run.job)
     except TaskNotFound as error:
-        return _unknown(run.job, error, options)
+        return _unknown(run.job, error, terms.options)
+    except (ValueError, TypeError) as error:
+        return Failed(error)
 
 
-def execute(run: Run, task: Task[..., Any], terms: Terms, seat: Seat) -> Outcome:
-    """Call a task in this thread; nothing that it does gets out of here."""
-    who = f"{run.job.task} {run.job.id}"
-    close_old_connections()
+def execute(run: Run, recipe: Recipe, terms: Terms, seat: Seat) -> Outcome:
+    """Call a task in this thread; nothing that it does gets out of here.
+
+    The context has to be the run's own, with no language or time zone set.
+    """
+    if seat.connected:
+        close_old_connections()
+    seat.take(run)
     try:
-        with seat.taken_by(run):
-            return _execute(run, task, terms, seat)
+        return _execute(run, recipe, terms, seat)
     finally:
-        tidy_up(who, distrusted=seat.interrupted)
+        seat.leave()
+        if seat.connected:
+            tidy_up(f"{run.job.task} {run.job.id}", distrusted=seat.interrupted)
+            seat.see_connections()
 
 
-async def aexecute(run: Run, task: Task[..., Any], terms: Terms, seat: AsyncSeat) -> Outcome:
+async def aexecute(run: Run, recipe: Recipe, terms: Terms, seat: AsyncSeat) -> Outcome:
     """Await a coroutine task on the event loop; nothing that it does gets out of here."""
     await seat.freshen()
-    with seat.taken_by(run):
-        try:
-            return await _aexecute(run, task, terms, seat)
-        finally:
-            await seat.tidy(f"{run.job.task} {run.job.id}")
+    seat.take(run)
+    try:
+        return await _aexecute(run, recipe, terms, seat)
+    finally:
+        await seat.tidy(f"{run.job.task} {run.job.id}")
+        seat.leave()
 
 
-def limit_of(task: Task[..., Any], options: Options) -> float | None:
-    """The seconds that one attempt of a task may take."""
-    timeout = task.timeout if isinstance(task, ClaimqTask) else UNSET
-    limit = options.timeout if timeout is UNSET else timeout
-    return float(limit) if isinstance(limit, int | float) else None
-
-
-def set_deadline(run: Run, limit: float | None) -> None:
-    """Let the run's limit, in seconds, begin now."""
-    if limit is not None:
-        run.control.ends_at = time.monotonic() + limit
-        run.control.deadline = timezone.now() + timedelta(seconds=limit)
-
-
-def _execute(run: Run, task: Task[..., Any], terms: Terms, seat: Seat) -> Outcome:
-    if unusable := prepare(run, task, terms):
+def _execute(run: Run, recipe: Recipe, terms: Terms, seat: Seat) -> Outcome:
+    if unusable := prepare(run, recipe, terms):
         return unusable
     run.interrupt = lambda reason: seat.cancel_queries(run)
-    set_deadline(run, limit_of(task, terms.options))
-    task_started.send_robust(sender=terms.sender, task_result=run.result)
+    run.control.limit(recipe.timeout)
+    if terms.audience.hears(task_started):
+        task_started.send_robust(sender=terms.sender, task_result=run.result)
+    pid = os.getpid()
     began = time.perf_counter()
     try:
-        with no_way_out_for_forks():
-            value = _call(run, task)
+        value = _call(run, recipe.task)
     except BaseException as error:  # User code may raise anything, SystemExit too.
-        return judging.raised(error, run, task, terms.options)
-    finally:
         run.duration = time.perf_counter() - began
+        no_way_out_for_forks(pid, error)
+        return judging.raised(error, run, recipe.task, terms.options)
+    run.duration = time.perf_counter() - began
+    no_way_out_for_forks(pid)
     return judging.returned(value, terms.options)
 
 
-async def _aexecute(run: Run, task: Task[..., Any], terms: Terms, seat: AsyncSeat) -> Outcome:
-    if unusable := prepare(run, task, terms):
+async def _aexecute(run: Run, recipe: Recipe, terms: Terms, seat: AsyncSeat) -> Outcome:
+    task = recipe.task
+    if unusable := prepare(run, recipe, terms):
         return unusable
     # One receiver is the framework's own, which only logs; others may use the ORM.
     if len(task_started.receivers) > 1:
         await task_started.asend_robust(sender=terms.sender, task_result=run.result)
-    else:
+    elif terms.audience.hears(task_started):
         task_started.send_robust(sender=terms.sender, task_result=run.result)
     loop = asyncio.get_running_loop()
     # A task of its own, so that a late cancel cannot hit what comes after it.
@@ -134,7 +134,7 @@ async def _aexecute(run: Run, task: Task[..., Any], terms: Terms, seat: AsyncSea
         loop.call_soon_threadsafe(cancel)
         seat.cancel_queries(run)
 
-    set_deadline(run, limit_of(task, terms.options))
+    run.control.limit(recipe.timeout)
     run.interrupt = interrupt
     began = time.perf_counter()
     try:
@@ -148,34 +148,48 @@ async def _aexecute(run: Run, task: Task[..., Any], terms: Terms, seat: AsyncSea
 
 
 async def _attempt(run: Run, task: Task[..., Any]) -> tuple[Any, BaseException | None]:
+    pid = os.getpid()
     try:
-        with no_way_out_for_forks():
-            return await _call(run, task), None
+        value = await _call(run, task)
     except BaseException as error:  # Some of these would end the event loop.
+        no_way_out_for_forks(pid, error)
         return None, error
+    no_way_out_for_forks(pid)
+    return value, None
 
 
-def prepare(run: Run, task: Task[..., Any], terms: Terms) -> Outcome | None:
+def prepare(run: Run, recipe: Recipe, terms: Terms) -> Outcome | None:
     """Decode what the row says, and set up what the task finds around it.
 
     Returns the outcome where the row is unusable.
     """
+    job = run.job
     try:
-        run.result = running_result(run.job, task, terms.owner)
-        bind(task, run.result.args, run.result.kwargs)
-        carried.restore(decode(run.job.metadata), run.job.id)
+        args = decode(job.args)
+        kwargs = decode(job.kwargs) if job.kwargs != "{}" else {}
+        if not (isinstance(args, list) and isinstance(kwargs, dict)):
+            raise ValueError("The stored arguments are not a list and a dict.")
+        bind(recipe.task, args, kwargs)
+        if job.history != "[]":
+            decode(job.history)
+        if job.metadata == "{}":
+            carried.request_id.set(str(job.id))
+        else:
+            carried.restore(decode(job.metadata), job.id)
     except (ValueError, TypeError, RecursionError) as error:
         # The row itself is unusable: another attempt would find the same.
         return Failed(error)
+    run.task, run.args, run.kwargs = recipe.task, args, kwargs
+    run.worker_id = terms.owner.worker_id
     return None
 
 
 def _call(run: Run, task: Task[..., Any]) -> Any:
-    assert run.result is not None  # noqa: S101
     if not task.takes_context:
-        return task.func(*run.result.args, **run.result.kwargs)
+        return task.func(*run.args, **run.kwargs)
+    assert run.result is not None  # noqa: S101
     context = ClaimqContext(task_result=run.result, control=run.control)
-    return task.func(context, *run.result.args, **run.result.kwargs)
+    return task.func(context, *run.args, **run.kwargs)
 
 
 def _unknown(job: ClaimedJob, error: TaskNotFound, options: Options) -> Outcome:

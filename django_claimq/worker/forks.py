@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
-@contextmanager
-def no_way_out_for_forks() -> Iterator[None]:
-    """A child that was forked in here ends where it comes out, as `sys.exit` would end it.
+def no_way_out_for_forks(pid: int, error: BaseException | None = None) -> None:
+    """End this process, as `sys.exit` would, if it is not `pid` but was forked since.
 
-    Outside it would go on as a second worker, on the connections and pipes of the first.
+    It would go on as a second worker, on the connections and pipes of the first.
     """
-    pid = os.getpid()
-    try:
-        yield
-    except BaseException as error:
-        if os.getpid() != pid:
-            os._exit(_exit_code(error))
-        raise
     if os.getpid() != pid:
-        os._exit(0)
+        os._exit(0 if error is None else _exit_code(error))
 
 
 def _exit_code(error: BaseException) -> int:

@@ -10,20 +10,23 @@ import resource
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
+from contextvars import Context
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction
 from django.db import connections
 
-from django_claimq.compat import Task, task_backends
+from django_claimq.compat import task_backends
 from django_claimq.exceptions import JobCancelled
 from django_claimq.queueing.outcomes import Outcome
 from django_claimq.queueing.transitions import Owner
+from django_claimq.worker.audience import Audience
 from django_claimq.worker.boot import hear_signals
 from django_claimq.worker.event_loop import AsyncSeat
 from django_claimq.worker.execution import Terms, aexecute, execute, find
 from django_claimq.worker.letters import read_job, write_line, write_outcome
+from django_claimq.worker.recipes import Recipe, Recipes
 from django_claimq.worker.run import Run
 from django_claimq.worker.seats import Seat
 
@@ -45,43 +48,44 @@ def serve(input: int, output: int) -> None:
     for alias, name in order["databases"].items():
         connections.settings[alias]["NAME"] = name
     job = read_job(order["job"])
-    run = Run.of(job)
+    run = Run(job, time.monotonic())
     threading.Thread(target=_listen, args=(orders, run), daemon=True).start()
     backend: Any = task_backends[order["backend"]]
     owner = Owner(backend.config.database, order["worker_id"])
-    terms = Terms(owner, backend.config, type(backend), backend.alias)
-    outcome = _execute(run, terms, order["memory_limit"], output)
+    options = backend.config
+    terms = Terms(owner, options, type(backend), backend.alias, Recipes(options), Audience())
+    outcome = Context().run(_execute, run, terms, order["memory_limit"], output)
     connections.close_all()
     write_line(output, {"outcome": write_outcome(outcome)})
 
 
 def _execute(run: Run, terms: Terms, memory_limit: int | None, output: int) -> Outcome:
-    task = find(run, terms.options)
-    if isinstance(task, Outcome):
-        return task
+    recipe = find(run, terms)
+    if isinstance(recipe, Outcome):
+        return recipe
     write_line(output, {"started": True})
     if memory_limit is not None:
         _limit_memory(memory_limit)
     try:
-        return _call(run, task, terms)
+        return _call(run, recipe, terms)
     finally:
         # Telling the outcome must not fail for want of memory.
         if memory_limit is not None:
             _limit_memory(None)
 
 
-def _call(run: Run, task: Task[..., Any], terms: Terms) -> Outcome:
-    if not iscoroutinefunction(task.func):
+def _call(run: Run, recipe: Recipe, terms: Terms) -> Outcome:
+    if not recipe.is_async:
         seat = Seat()
         seat.enter()
-        return execute(run, task, terms, seat)
-    return asyncio.run(_await(run, task, terms))
+        return execute(run, recipe, terms, seat)
+    return asyncio.run(_await(run, recipe, terms))
 
 
-async def _await(run: Run, task: Task[..., Any], terms: Terms) -> Outcome:
+async def _await(run: Run, recipe: Recipe, terms: Terms) -> Outcome:
     seat = AsyncSeat()
     seat.enter()
-    return await aexecute(run, task, terms, seat)
+    return await aexecute(run, recipe, terms, seat)
 
 
 def _limit_memory(limit: int | None) -> None:

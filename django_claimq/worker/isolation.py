@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import select
 import signal
@@ -16,13 +15,13 @@ from typing import Any
 
 from django.db import connections
 
-from django_claimq.compat import Task
 from django_claimq.exceptions import ClaimqError, JobCancelled, ProcessLost
 from django_claimq.queueing.outcomes import Outcome
 from django_claimq.worker import judging
 from django_claimq.worker.boot import boot, signals_held_back
-from django_claimq.worker.execution import Terms, limit_of, prepare, set_deadline
+from django_claimq.worker.execution import Terms, prepare
 from django_claimq.worker.letters import read_outcome, write_job, write_line
+from django_claimq.worker.recipes import Recipe
 from django_claimq.worker.run import Run
 
 # Seconds that a process has to come up and find its task.
@@ -128,14 +127,15 @@ class Isolation:
         self._spare_since = 0.0
         self._closed = False
 
-    def run(self, run: Run, task: Task[..., Any], terms: Terms) -> Outcome:
+    def run(self, run: Run, recipe: Recipe, terms: Terms) -> Outcome:
         """Run one attempt; blocks until its process has ended."""
+        task = recipe.task
         try:
             process = self._take()
         except OSError as error:  # No memory, no process, no file left: that may pass.
             return judging.raised(error, run, task, terms.options)
         # Here too, for the signals that follow its end.
-        if unusable := prepare(run, task, terms):
+        if unusable := prepare(run, recipe, terms):
             return unusable
         run.killable = True
         asked_at: list[float] = []
@@ -149,8 +149,7 @@ class Isolation:
                 process.ask_to_stop(str(reason))
 
         run.interrupt = interrupt
-        set_deadline(run, _BOOT_LIMIT)
-        limit = limit_of(task, terms.options)
+        run.control.limit(_BOOT_LIMIT)
         began = time.perf_counter()
         process.send(
             {
@@ -166,8 +165,7 @@ class Isolation:
         for message in process.messages():
             if "started" in message:
                 began = time.perf_counter()
-                run.control.ends_at = math.inf
-                set_deadline(run, limit)
+                run.control.limit(recipe.timeout)
             else:
                 outcome = read_outcome(message["outcome"])
                 break

@@ -39,9 +39,13 @@ from django_claimq.worker.run import Run
 
 logger = logging.getLogger("django_claimq.worker")
 
+_NOTHING = Succeeded(None)
+
 
 def returned(value: Any, options: Options) -> Outcome:
     """The outcome of a run whose task returned."""
+    if value is None:
+        return _NOTHING
     try:
         return Succeeded(encode_result(value, limit=options.max_result))
     except (TypeError, ValueError) as error:

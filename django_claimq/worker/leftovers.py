@@ -6,6 +6,7 @@ runs. The environment is left alone, since libraries set variables when they are
 
 from __future__ import annotations
 
+import ctypes
 import locale
 import logging
 import os
@@ -20,11 +21,14 @@ from django.db.backends.signals import connection_created
 logger = logging.getLogger("django_claimq.worker")
 
 
-def _directory() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:  # It has been removed.
-        return None
+def _directory() -> bytes | None:
+    # os.getcwd lets go of the interpreter, which makes the threads of quick tasks queue for it.
+    return _getcwd(_buffer, len(_buffer)) and _buffer.value
+
+
+_buffer = ctypes.create_string_buffer(os.pathconf("/", "PC_PATH_MAX") or 4096)
+_getcwd = ctypes.PyDLL(None).getcwd
+_getcwd.restype = ctypes.c_char_p
 
 
 # Name, how to read it, how to put it back.
@@ -44,28 +48,31 @@ class Leftovers:
 
     What belongs to all threads is put back when the last job that runs has ended: another
     one may have changed it for its own time, as `contextlib.chdir` does.
+
+    Where the process is not the worker's own, it is left as the tasks make it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owns_process: bool) -> None:
+        self._owns_process = owns_process
         self._before = [read() for _, read, _ in _WATCHED]
         self._lock = threading.Lock()
-        self._active = 0
+        # Changed without a lock: between tasks of microseconds one would be the bottleneck.
+        self._active: set[object] = set()
         # Threads that are not the worker's, and the sessions that they opened: Django's
         # connection, and what it stood for then.
         self._strays: list[tuple[threading.Thread, Any, Any]] = []
-        connection_created.connect(self._on_connection_created)
+        if owns_process:
+            connection_created.connect(self._on_connection_created)
 
-    def begin(self) -> None:
-        """A job begins in this process."""
-        with self._lock:
-            self._active += 1
+    def begin(self, run: object) -> None:
+        """A run begins in this process."""
+        self._active.add(run)
 
-    def end(self, who: str) -> None:
-        """A job has ended."""
-        with self._lock:
-            self._active -= 1
-            if not self._active:
-                self._put_back(who)
+    def end(self, run: object, who: str) -> None:
+        """It has ended."""
+        self._active.discard(run)
+        if self._owns_process and not self._active:
+            self._put_back(who)
 
     def close_strays(self) -> None:
         """Close the sessions that threads of tasks opened and left open when they ended."""

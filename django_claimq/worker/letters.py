@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,7 @@ def write_line(file: int, message: dict[str, Any]) -> None:
 
 
 def write_job(job: ClaimedJob) -> dict[str, Any]:
-    values = asdict(job)
+    values = job._asdict()
     values["id"] = str(job.id)
     for name in _TIMES:
         values[name] = values[name] and values[name].isoformat()

@@ -12,9 +12,11 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from django_claimq.exceptions import WorkerStopping
 from django_claimq.failpoints import failpoint
-from django_claimq.queueing import claiming, database, settling
+from django_claimq.queueing import claiming, settling, turns
 from django_claimq.queueing.claiming import ClaimedJob, ClaimRaced
+from django_claimq.queueing.marks import Marks
 from django_claimq.queueing.outcomes import Released
+from django_claimq.queueing.postgresql import Wanted
 from django_claimq.queueing.settling import NotAllHeld, Settlement
 from django_claimq.worker.announcing import Announcer
 from django_claimq.worker.crew import Crew
@@ -45,16 +47,24 @@ class Loop:
     All its methods are its thread's, but for `nudge`, `stop`, `wake` and `post`.
     """
 
-    def __init__(self, plan: Plan, held: Held, crew: Crew, may_claim: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        held: Held,
+        crew: Crew,
+        announcer: Announcer,
+        may_claim: Callable[[], bool],
+    ) -> None:
         self._plan = plan
         self._owner = plan.owner
         self._held = held
         self._may_claim = may_claim
         self._mailbox: Mailbox[Run] = Mailbox()
         self._crew = crew
-        self._announcer = Announcer(plan.sender, crew.run_errand)
+        self._announcer = announcer
         self._pace = Pace(plan.options.concurrency)
         self._lookout = Lookout(plan)
+        self._marks = Marks()
         self._unsettled: list[Run] = []
         # After a database error: what was sent may have been committed all the same.
         self._uncertain = False
@@ -173,7 +183,10 @@ class Loop:
             self._settle_singly()
         except ClaimRaced:
             self._settle_singly()
-            self._begin(claiming.claim_singly(*self._wanted(self._room())))
+            wanted = self._wanted(self._room())
+            self._begin(
+                claiming.claim_singly(self._owner, wanted.queues, wanted.limit, wanted.lease)
+            )
 
     def _settle_and_claim(self) -> None:
         """Do both in the one short transaction of a turn."""
@@ -183,18 +196,20 @@ class Loop:
         if not (runs or wanted):
             return
 
-        def transaction() -> list[ClaimedJob]:
-            if runs:
-                failpoint("before_settle")
-                settling.settle(self._owner, [_settlement(run) for run in runs])
-                failpoint("in_settle")
-            return claiming.claim(*self._wanted(wanted)) if wanted else []
-
-        claimed = database.run(self._owner.using, transaction)
-        self._unsettled = []
-        self._close(runs)
+        settlements = [_settlement(run) for run in runs]
+        began = time.monotonic()
+        claimed, all_held = turns.turn(
+            self._owner, settlements, self._wanted(wanted) if wanted else None
+        )
+        if all_held:
+            self._unsettled = []
+            self._close(runs)
         self._begin(claimed)
+        if not all_held:
+            self._uncertain = True
+            self._settle_singly()
         if wanted:
+            self._marks.learn(claimed, wanted, time.monotonic() - began)
             self._lookout.claimed(len(claimed), wanted)
             if self._plan.batch and not self._lookout.more_due:
                 self._lookout.look_at_once()
@@ -211,7 +226,7 @@ class Loop:
                 run.outcome = written
                 self._close([run])
             else:
-                self._held.discard(run)
+                self._held.discard([run])
                 self._announcer.lost(run)
         self._uncertain = False
 
@@ -221,14 +236,14 @@ class Loop:
         failpoint("after_settle")
         # What they enqueued may be due by now.
         self._lookout.stir()
-        for run in runs:
-            self._held.discard(run)
+        self._held.discard(runs)
         self._announcer.settled(runs)
 
     def _begin(self, jobs: list[ClaimedJob]) -> None:
         if not jobs:
             return
-        runs = [Run.of(job) for job in jobs]
+        now = time.monotonic()
+        runs = [Run(job, now) for job in jobs]
         self._held.add(runs)
         self._claimed += len(runs)
         failpoint("after_claim")
@@ -238,8 +253,9 @@ class Loop:
         for run in runs:
             self._crew.submit(run)
 
-    def _wanted(self, limit: int) -> claiming.Wish:
-        return self._owner, self._lookout.queues(), limit, self._plan.options.lease
+    def _wanted(self, limit: int) -> Wanted:
+        queues, lease = self._lookout.queues(), self._plan.options.lease
+        return Wanted(queues, limit, lease, self._marks.current())
 
     def _room(self, freed: int = 0) -> int:
         """How many jobs to claim now."""

@@ -19,6 +19,8 @@ from django_claimq.queueing import wakeups, workers
 from django_claimq.queueing.workers import Registration
 from django_claimq.signals import worker_started, worker_stopped
 from django_claimq.worker import judging, maintenance
+from django_claimq.worker.announcing import Announcer
+from django_claimq.worker.audience import Audience
 from django_claimq.worker.board import Board
 from django_claimq.worker.crew import Crew
 from django_claimq.worker.ending import Ending, ExitCode
@@ -70,10 +72,12 @@ class WorkerProcess:
         self._next_look_at_limits = 0.0
         self._next_forgetting = 0.0
         self._limits = Limits(plan)
-        self._leftovers = Leftovers() if plan.owns_process else None
+        self._leftovers = Leftovers(plan.owns_process)
         self._isolation = Isolation(plan.command)
-        crew = Crew(plan, self._held, self._isolation, self._leftovers)
-        self._loop = Loop(plan, self._held, crew, self._may_claim)
+        audience = Audience()
+        crew = Crew(plan, self._held, self._isolation, self._leftovers, audience)
+        announcer = Announcer(plan.sender, audience, crew.run_errand)
+        self._loop = Loop(plan, self._held, crew, announcer, self._may_claim)
         self._watch = Watch(self._held, plan.options, crew.event_loop, self._give_up)
 
     def runs(self) -> list[Run]:
@@ -246,8 +250,7 @@ class WorkerProcess:
 
     def _look_after_process(self) -> None:
         self._isolation.discard_idle()
-        if self._leftovers is not None:
-            self._leftovers.close_strays()
+        self._leftovers.close_strays()
         if why := self._limits.exceeded():
             self.recycle(why)
         self._look_for_database()

@@ -1,50 +1,75 @@
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django_claimq.compat import TaskResult
+from django_claimq.compat import Task, TaskResult
 from django_claimq.context import RunControl
 from django_claimq.exceptions import ClaimqError
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.outcomes import Outcome
+from django_claimq.queueing.results import running_result
 from django_claimq.worker.board import Board
 
 
-@dataclass(slots=True, eq=False)
 class Run:
     """One claim, from the claim to its settlement."""
 
-    job: ClaimedJob
-    control: RunControl
-    # On time.monotonic().
-    claimed_at: float = field(default_factory=time.monotonic)
-    begun_at: float | None = None
-    # Seconds of the task's own code; set when it has ended.
-    duration: float = 0
-    result: TaskResult[..., Any] | None = None
-    outcome: Outcome | None = None
-    # Stops the code that runs, as far as that can be done; set by whoever runs it.
-    interrupt: Callable[[ClaimqError], None] | None = None
-    # What the event loop runs of it, if it is a coroutine.
-    coroutine: Coroutine[Any, Any, Any] | None = None
-    # Whether its code is stopped for certain at its deadline, so that nobody else must.
-    killable: bool = False
-    # Its place on the board while it is begun and not settled.
-    place: int | None = None
-    _ending: threading.Lock = field(default_factory=threading.Lock)
+    __slots__ = (
+        "_ending",
+        "_result",
+        "args",
+        "begun_at",
+        "claimed_at",
+        "control",
+        "coroutine",
+        "duration",
+        "interrupt",
+        "job",
+        "killable",
+        "kwargs",
+        "outcome",
+        "place",
+        "task",
+        "worker_id",
+    )
 
-    @classmethod
-    def of(cls, job: ClaimedJob) -> Run:
-        control = RunControl(
-            job_id=job.id, fence=job.fence, attempt=job.attempt, ends_at=math.inf, deadline=None
-        )
-        return cls(job, control)
+    def __init__(self, job: ClaimedJob, claimed_at: float) -> None:
+        """`claimed_at` and all its other times are on time.monotonic()."""
+        self.job = job
+        self.control = RunControl(job.id, job.fence, job.attempt)
+        self.claimed_at = claimed_at
+        self.begun_at: float | None = None
+        # Seconds of the task's own code; set when it has ended.
+        self.duration = 0.0
+        # What the row says, decoded: set when the run is prepared.
+        self.task: Task[..., Any] | None = None
+        self.args: list[Any] = []
+        self.kwargs: dict[str, Any] = {}
+        self.worker_id = ""
+        self.outcome: Outcome | None = None
+        # Stops the code that runs, as far as that can be done; set by whoever runs it.
+        self.interrupt: Callable[[ClaimqError], None] | None = None
+        # What the event loop runs of it, if it is a coroutine.
+        self.coroutine: Coroutine[Any, Any, Any] | None = None
+        # Whether its code is stopped for certain at its deadline, so that nobody else must.
+        self.killable = False
+        # Its place on the board while it is begun and not settled.
+        self.place: int | None = None
+        self._result: TaskResult[..., Any] | None = None
+        self._ending = threading.Lock()
+
+    @property
+    def result(self) -> TaskResult[..., Any] | None:
+        """What its task and the receivers of signals see of it; None if it was never prepared."""
+        if self._result is None and self.task is not None:
+            self._result = running_result(
+                self.job, self.task, self.args, self.kwargs, self.worker_id
+            )
+        return self._result
 
     @property
     def begun(self) -> bool:
@@ -80,13 +105,14 @@ class Held:
         run.place = self._board.put(run.job.claim)
         run.begun_at = time.monotonic()
 
-    def discard(self, run: Run) -> None:
+    def discard(self, runs: Iterable[Run]) -> None:
         with self._lock:
-            if self._runs.get(run.job.id) is run:
-                del self._runs[run.job.id]
-        if run.place is not None:
-            self._board.clear(run.place)
-            run.place = None
+            for run in runs:
+                if self._runs.get(run.job.id) is run:
+                    del self._runs[run.job.id]
+                if run.place is not None:
+                    self._board.clear(run.place)
+                    run.place = None
 
     def snapshot(self) -> list[Run]:
         with self._lock:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakSet
@@ -34,19 +32,24 @@ class Seat:
         self._run: Run | None = None
         self._connections: WeakSet[Any] = WeakSet()
         self._interrupted = False
+        # Whether a connection may be open here, so that there is something to tidy.
+        self.connected = False
 
     def enter(self) -> None:
         """Make it the seat of the current context and what is started from it."""
         _seat.set(self)
+        self.see_connections()
 
-    @contextmanager
-    def taken_by(self, run: Run) -> Iterator[None]:
+    def see_connections(self) -> None:
+        """Note those of this thread that are open."""
+        opened = [one for one in connections.all(initialized_only=True) if one.connection]
+        self._connections.update(opened)
+        self.connected = bool(opened)
+
+    def take(self, run: Run) -> None:
+        """From here on until `leave`, it is the place of this run."""
         with self._lock:
             self._run, self._interrupted = run, False
-        try:
-            yield
-        finally:
-            self.leave()
 
     def leave(self) -> None:
         """From here on nothing of the run is cancelled."""
@@ -73,6 +76,7 @@ class Seat:
     def _opened(self, connection: Any) -> None:
         with self._lock:
             self._connections.add(connection)
+        self.connected = True
 
 
 def _cancel(connection: Any) -> bool:

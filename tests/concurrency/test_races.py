@@ -189,7 +189,7 @@ class TestClaimAgainstClaim:
         assert sorted(claimed) == sorted(rows)
         assert set(Job.objects.values_list("fence", "attempt")) == {(1, 1)}
 
-    def test_a_claim_in_between_makes_the_batch_fail_as_a_whole(self):
+    def test_a_claim_in_between_makes_the_batch_fail_as_a_whole(self, portable):
         """As on an engine without row locks; the worker then claims singly."""
         jobs = JobFactory.create_batch(3)
 

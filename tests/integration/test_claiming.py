@@ -137,7 +137,7 @@ def test_the_claim_reads_json_as_text():
     assert claimed[0].args == too_long_for_python
 
 
-def test_a_changed_row_in_the_batch_is_noticed(monkeypatch):
+def test_a_changed_row_in_the_batch_is_noticed(monkeypatch, portable):
     JobFactory.create_batch(3)
     right = transitions.claim
     monkeypatch.setattr(transitions, "claim", lambda *args: right(*args) - 1)

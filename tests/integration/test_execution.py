@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import Context
 from datetime import timedelta
 
 import pytest
-from asgiref.sync import iscoroutinefunction
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 from django.utils import timezone
@@ -32,8 +32,10 @@ from django_claimq.queueing.outcomes import (
     Succeeded,
 )
 from django_claimq.queueing.settling import Settlement, settle_one
+from django_claimq.worker.audience import Audience
 from django_claimq.worker.event_loop import AsyncSeat
 from django_claimq.worker.execution import Terms, aexecute, execute, find
+from django_claimq.worker.recipes import Recipes
 from django_claimq.worker.run import Run
 from django_claimq.worker.seats import Seat
 from tests import tasks
@@ -48,21 +50,22 @@ ME = owner()
 
 
 def run_of(queue="default"):
-    return Run.of(claim_one(queue))
+    return Run(claim_one(queue), time.monotonic())
 
 
 def perform(run, options=None):
     """Do with the run what a worker does: in this thread, or on an event loop."""
-    terms = Terms(ME, options or Options(), ClaimqBackend, "default")
-    found = find(run, terms.options)
+    options = options or Options()
+    terms = Terms(ME, options, ClaimqBackend, "default", Recipes(options), Audience())
+    found = find(run, terms)
     if isinstance(found, Outcome):
         return found
-    if iscoroutinefunction(found.func):
+    if found.is_async:
         return asyncio.run(aexecute(run, found, terms, AsyncSeat()))
     seat = Seat()
     seat.enter()
-    # As there, in a context that ends with the run.
-    return copy_context().run(execute, run, found, terms, seat)
+    # As there, in a context of its own, which ends with the run.
+    return Context().run(execute, run, found, terms, seat)
 
 
 def execute_one(options=None, queue="default"):
@@ -733,7 +736,7 @@ class TestConnections:
 
         def work():  # In a thread, as the executor does: it has connections of its own.
             try:
-                return [perform(Run.of(job)) for job in jobs]
+                return [perform(Run(job, time.monotonic())) for job in jobs]
             finally:
                 connections.close_all()
 

@@ -9,10 +9,10 @@ from asgiref.sync import async_to_sync
 
 from django_claimq.compat import TaskError, TaskResultStatus, task_backends
 from django_claimq.models import Job
-from django_claimq.queueing.results import running_result
+from django_claimq.queueing.results import claimed_task, running_result
 from tests import tasks
 from tests.factories import JobFactory, ago, ended_attempt
-from tests.rows import claim_one, owner, set_columns
+from tests.rows import claim_one, set_columns
 
 pytestmark = pytest.mark.django_db
 
@@ -121,7 +121,8 @@ class TestRunning:
     def test_it_equals_the_stored_one(self, backend):
         result = tasks.mail.using(priority=3, run_after=ago(hours=1)).enqueue("a@example.com")
         job = claim_one("mail")
-        running = running_result(job, tasks.mail, owner())
+        task = claimed_task(job, tasks.mail)
+        running = running_result(job, task, ["a@example.com"], {}, "worker-1")
         stored = backend.get_result(result.id)
         assert running.status == TaskResultStatus.RUNNING
         assert running.started_at == running.last_attempted_at
@@ -135,7 +136,7 @@ class TestRunning:
         JobFactory(
             attempt=1, fence=1, started_at=ago(minutes=1), history=[ended_attempt("retried")]
         )
-        running = running_result(claim_one(by="host-2"), tasks.noop, owner("host-2"))
+        running = running_result(claim_one(by="host-2"), tasks.noop, [], {}, "host-2")
         assert running.worker_ids == ["worker-1", "host-2"]
         assert running.attempts == 2
         assert len(running.errors) == 1

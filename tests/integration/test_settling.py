@@ -56,7 +56,8 @@ class TestTogether:
         outcomes = [Succeeded(None), Succeeded({"a": [1]}), Released()]
         with CaptureQueriesContext(connection) as captured:
             settle(ME, [Settlement(job, outcomes[n % 3]) for n, job in enumerate(jobs)])
-        assert len(captured) == 3
+        # PostgreSQL takes successes together, whatever their results are.
+        assert len(captured) == (2 if connection.vendor == "postgresql" else 3)
         assert states(jobs) == ["SUCCESSFUL", "SUCCESSFUL", "READY"] * 13 + ["SUCCESSFUL"]
 
     @pytest.mark.parametrize(

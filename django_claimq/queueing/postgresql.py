@@ -1,0 +1,190 @@
+"""The turn of a worker as PostgreSQL and psycopg do it best: one message there and back.
+
+`transitions` alone calls this. One message, since between quick tasks each wait for a reply is a
+wait for the interpreter too: MEASURED
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connections
+
+from django_claimq.queueing import database
+
+psycopg: Any
+try:
+    import psycopg
+except ImportError:  # psycopg2, or another engine.
+    psycopg = None
+
+# Where `state || ''` stands, rows must not be looked for by the state: the indexes on it are
+# full of dead entries, and thought to be empty when they were last analyzed in a quiet hour.
+
+# The time of arrival of the whole message, and so that of all its statements.
+_NOW = "statement_timestamp()"
+_CLOCK = f"SELECT extract(epoch FROM {_NOW})::float8"  # noqa: S608
+
+_SUCCEED = f"""
+UPDATE claimq_job AS job SET
+    state = 'SUCCESSFUL', result = ended.result, finished_at = {_NOW}, finished_by = job.claimed_by,
+    claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL, heartbeat_at = NULL
+FROM unnest(%s::uuid[], %s::bigint[], %s::jsonb[]) AS ended (id, fence, result)
+WHERE job.id = ended.id AND job.fence = ended.fence
+    AND job.state || '' = 'RUNNING' AND job.claimed_by = %s
+"""  # noqa: S608
+
+# A part of a queue's due jobs: one range of the index, in its order.
+_RANGE = """
+    SELECT ctid, priority, run_after, id FROM claimq_job
+    WHERE state = 'READY' AND queue_name = %s{bounds}
+    ORDER BY priority DESC, run_after, id LIMIT %s FOR UPDATE SKIP LOCKED"""
+_AFTER_MARK = " AND priority = %s AND (run_after, id) > (%s::timestamptz, %s::uuid)"
+
+# By the place of the rows, which cannot move while they are locked. ARRAY, since a subquery
+# with locks must run once. Times as numbers, and only where they differ: as such the driver
+# would take longer to read them than all the rest.
+_CLAIM = f"""
+UPDATE claimq_job SET
+    state = 'RUNNING', fence = fence + 1, attempt = attempt + 1, claimed_by = %s,
+    claimed_at = {_NOW}, heartbeat_at = {_NOW},
+    lease_expires_at = {_NOW} + make_interval(secs => %s),
+    started_at = coalesce(started_at, {_NOW}), last_attempted_at = {_NOW}
+WHERE state || '' = 'READY' AND ctid = ANY(ARRAY({{due}}))
+RETURNING id, fence, attempt, max_attempts, task, queue_name, backend, priority,
+    extract(epoch FROM nullif(run_after, enqueued_at))::float8,
+    extract(epoch FROM enqueued_at)::float8,
+    extract(epoch FROM nullif(started_at, {_NOW}))::float8,
+    args::text, kwargs::text, history::text, tags::text, metadata::text
+"""  # noqa: S608
+
+
+class Successes(NamedTuple):
+    """Claims whose runs succeeded, and their results as JSON, None for none at all."""
+
+    ids: Sequence[UUID]
+    fences: Sequence[int]
+    results: Sequence[str | None]
+
+
+class Mark(NamedTuple):
+    """A place in the order of a queue's due jobs."""
+
+    priority: int
+    run_after: datetime
+    id: UUID
+
+
+class Wanted(NamedTuple):
+    """From which queues to claim, how many at most, for how many seconds.
+
+    `marks`: for a queue, places at falling priorities; what has one of these priorities is
+    claimed only from behind its mark.
+    """
+
+    queues: Sequence[str]
+    limit: int
+    lease: float
+    marks: Mapping[str, Sequence[Mark]] = {}
+
+
+class Turn(NamedTuple):
+    """How many successes held; what was claimed, as rows of `_CLAIM`, and when, by the epoch."""
+
+    held: int
+    claimed: list[tuple[Any, ...]]
+    claimed_at: float
+
+
+def is_open_to(using: str) -> bool:
+    """Whether the connection of that alias takes these statements."""
+    return psycopg is not None and connections[using].vendor == "postgresql"
+
+
+def turn(using: str, worker_id: str, ended: Successes | None, wanted: Wanted | None) -> Turn:
+    """Write successes and claim, both or neither where the caller has no transaction open."""
+    connection = connections[using]
+    connection.ensure_connection()
+    statements: list[str] = []
+    values: list[Any] = []
+    if ended:
+        statements.append(_SUCCEED)
+        values += [*_as_arrays(ended), worker_id]
+    if wanted:
+        due, claim = _due(wanted)
+        statements += [_CLOCK, claim]
+        values += [worker_id, wanted.lease, *due]
+    limits = database.limits(connection)
+    with connection.wrap_database_errors:
+        # Parameters within the text: only so do several statements make one message.
+        raw = psycopg.ClientCursor(connection.connection)
+        cursor = connection._prepare_cursor(raw)  # type: ignore[attr-defined]
+    with cursor:
+        cursor.execute(";".join([*limits, *statements]), values)
+        for _ in limits:
+            cursor.nextset()
+        held, rows, claimed_at = 0, [], 0.0
+        if ended:
+            held = cursor.rowcount
+            cursor.nextset()
+        if wanted:
+            (claimed_at,) = cursor.fetchone()
+            cursor.nextset()
+            rows = cursor.fetchall()
+    return Turn(held, rows, claimed_at)
+
+
+def _as_arrays(ended: Successes) -> list[Any]:
+    # As text: the driver takes five times as long to turn lists into arrays.
+    listed = [
+        f"{{{','.join([f'{id.int:032x}' for id in ended.ids])}}}",
+        f"{{{','.join(map(str, ended.fences))}}}",
+    ]
+    # Short of elements, unnest gives NULL.
+    found = list(ended.results) if any(one is not None for one in ended.results) else None
+    return [*listed, found]
+
+
+def _due(wanted: Wanted) -> tuple[list[Any], str]:
+    """The values for a claim, and its text."""
+    limit, values = wanted.limit, []
+    for queue in wanted.queues:
+        bounds: list[list[Any]] = [[]]
+        for mark in wanted.marks.get(queue, ()):
+            bounds[-1].append(mark.priority)
+            bounds += [list(mark), [mark.priority]]
+        values += [value for bound in bounds for value in (queue, *bound, limit)]
+        values += [limit] if len(bounds) > 1 else []
+    values += [limit] if len(wanted.queues) > 1 else []
+    return values, _claim_sql(tuple(len(wanted.marks.get(queue, ())) for queue in wanted.queues))
+
+
+@lru_cache(maxsize=256)
+def _claim_sql(marks: tuple[int, ...]) -> str:
+    """The claim from so many queues, each with so many marks."""
+    due = [_due_in_queue(number) for number in marks]
+    if len(due) == 1:
+        (rows,) = due
+    else:
+        rows = f"{_union(due)} ORDER BY priority DESC, run_after, id LIMIT %s"
+    return _CLAIM.format(due=f"SELECT ctid FROM ({rows}) AS due")  # noqa: S608
+
+
+def _due_in_queue(marks: int) -> str:
+    if not marks:
+        return _RANGE.format(bounds="")
+    ranges = [" AND priority > %s"]
+    for _ in range(marks):
+        ranges += [_AFTER_MARK, " AND priority < %s AND priority > %s"]
+    ranges[-1] = " AND priority < %s"
+    # Each is read only if those before it were too short.
+    return f"{_union([_RANGE.format(bounds=bounds) for bounds in ranges])} LIMIT %s"
+
+
+def _union(parts: Sequence[str]) -> str:
+    # Locks cannot be taken in the arms of a UNION, but they can be below them.
+    return " UNION ALL ".join(f"SELECT * FROM ({part}) AS part" for part in parts)  # noqa: S608
