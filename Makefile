@@ -5,7 +5,7 @@
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest -m "not slow and not faults" -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
-.PHONY: help test demo docs lint clean
+.PHONY: help test demo docs lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -34,11 +34,23 @@ lint: .venv/.installed-dev  ## Check style, format, types and imports
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
 
+bench: .venv-bench/.installed  ## Compare with other queues, in 25 minutes: ARGS="--peers claimq,floor" with few
+	.venv-bench/bin/python -m benchmarks all $(ARGS)
+	.venv-bench/bin/python -m benchmarks report
+
 clean:  ## Remove what the other targets made
-	rm -rf .venv .tox .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-bench .tox .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf build dist htmlcov docs/_build .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed-%: pyproject.toml tools/setup.sh
 	@sh tools/setup.sh $*
+	@touch $@
+
+# The peers have a venv of their own: what they need does not mix with the tools.
+.venv-bench/.installed: .venv/.installed-demo benchmarks/requirements.txt
+	@echo "==> Installing django-claimq and its peers into .venv-bench"
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --editable ".[demo]" --requirement benchmarks/requirements.txt
 	@touch $@

@@ -18,7 +18,7 @@ import django
 from django.core.management import call_command
 
 from benchmarks import LEDGER
-from tools.embedded_postgres import EmbeddedPostgres
+from benchmarks.database import PREFIX, server
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,22 +67,16 @@ class Bench:
 
 @contextmanager
 def bench(**server_settings: object) -> Iterator[Bench]:
-    """Django set up on a server of our own, or on that of DATABASE_URL."""
-    with tempfile.TemporaryDirectory(prefix="claimq-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        server = None
-        if "DATABASE_URL" not in os.environ:
-            server = EmbeddedPostgres(folder / "data", settings=server_settings)
-            os.environ["DATABASE_URL"] = server.start()
-        try:
-            os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
-            django.setup()
-            call_command("migrate", verbosity=0)
-            yield Bench(folder, server and server.log_file)
-        finally:
-            if server is not None:
-                server.close()
+    """Django set up on a database of our own, on an embedded server or that of DATABASE_URL."""
+    with (
+        tempfile.TemporaryDirectory(prefix="claimq-bench-") as name,
+        server(os.environ, **server_settings) as opened,
+    ):
+        os.environ["DATABASE_URL"] = opened.create(f"{PREFIX}runtime")
+        os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+        django.setup()
+        call_command("migrate", verbosity=0)
+        yield Bench(Path(name), opened.log)
 
 
 def children(pid: int) -> list[int]:

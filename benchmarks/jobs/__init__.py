@@ -1,0 +1,1 @@
+"""The no-op job, as each library wants it defined; imported by workers and producers."""
