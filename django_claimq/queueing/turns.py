@@ -44,7 +44,6 @@ def turn(owner: Owner, settlements: Sequence[Settlement], wanted: Wanted | None)
 def _turn(owner: Owner, settlements: Sequence[Settlement], wanted: Wanted | None) -> Turned:
     if settlements:
         settling.settle(owner, settlements)
-        failpoint("in_settle")
     if wanted is None:
         return Turned([], all_held=True)
     claimed = claiming.claim(owner, wanted.queues, wanted.limit, wanted.lease)

@@ -23,6 +23,7 @@ from django_claimq.queueing.outcomes import (
 from django_claimq.signals import claim_lost, job_cancelled, job_retried, job_snoozed
 from django_claimq.worker.audience import Audience
 from django_claimq.worker.connections import tidy_connections
+from django_claimq.worker.digest import Digest
 from django_claimq.worker.run import Run
 
 logger = logging.getLogger("django_claimq.worker")
@@ -37,16 +38,23 @@ class Announcer:
     ) -> None:
         self._sender = sender
         self._audience = audience
+        self._digest = Digest()
         self._submit = submit
 
     def settled(self, runs: Sequence[Run]) -> None:
-        if not self._success_is_heard():
-            runs = [run for run in runs if not isinstance(run.outcome, Succeeded)]
-        if runs:
-            self._submit(lambda: self._announce(runs))
+        done = [run for run in runs if isinstance(run.outcome, Succeeded)]
+        with_line = self._digest.take(len(done))
+        told = done[:with_line] + [run for run in runs if not isinstance(run.outcome, Succeeded)]
+        if told:
+            self._submit(lambda: self._announce(told))
+        if (untold := done[with_line:]) and self._audience.hears(task_finished):
+            self._submit(lambda: self._announce(untold, lines=False))
+        self.sum_up()
 
-    def _success_is_heard(self) -> bool:
-        return logger.isEnabledFor(logging.INFO) or self._audience.hears(task_finished)
+    def sum_up(self, *, at_once: bool = False) -> None:
+        """Log how many were done without a line of their own, once a second or at once."""
+        if (line := self._digest.summary(at_once=at_once)) is not None:
+            self._submit(lambda: logger.info("%s", line, extra={"claimq_event": "digest"}))
 
     def lost(self, run: Run) -> None:
         logger.warning(
@@ -59,25 +67,26 @@ class Announcer:
         fields = {"job_id": run.job.id, "fence": run.job.fence}
         self._submit(lambda: self._send(claim_lost, **fields))
 
-    def _announce(self, runs: Sequence[Run]) -> None:
+    def _announce(self, runs: Sequence[Run], *, lines: bool = True) -> None:
         with tidy_connections("A signal receiver"):
             for run in runs:
                 try:
-                    self._announce_one(run)
+                    self._announce_one(run, lines=lines)
                 except Exception:
                     logger.exception("Announcing job %s failed", run.job.id)
 
-    def _announce_one(self, run: Run) -> None:
+    def _announce_one(self, run: Run, *, lines: bool) -> None:
         job = run.job
         match run.outcome:
             case Succeeded(value):
-                logger.info(
-                    "Done %s %s in %.0f ms",
-                    job.task,
-                    job.id,
-                    run.duration * 1000,
-                    extra=_extra(run, "successful"),
-                )
+                if lines:
+                    logger.info(
+                        "Done %s %s in %.0f ms",
+                        job.task,
+                        job.id,
+                        run.duration * 1000,
+                        extra=_extra(run, "successful"),
+                    )
                 self._finish(run, TaskResultStatus.SUCCESSFUL, value)
             case Failed(error):
                 logger.error(

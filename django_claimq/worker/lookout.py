@@ -12,6 +12,8 @@ from django_claimq.worker.plan import Plan
 # doubles them, up to POLL_INTERVAL. All these looks together last longer than the window
 # in which an enqueuing process leaves out further notifications.
 _SOON = 0.005
+# Seconds after which a look is due whatever else happens.
+_AT_LEAST_EVERY = 0.5
 
 
 class Lookout:
@@ -26,6 +28,7 @@ class Lookout:
         self._calls: deque[str] = deque()
         self._interval = self._longest
         self._next_look = 0.0
+        self._looked_at = 0.0
         # Whether the last look or claim, or a call, gave reason to think that jobs are due.
         self.more_due = True
         # Whether the last look found nothing due, and nothing has happened since.
@@ -63,10 +66,18 @@ class Lookout:
         self._interval = _SOON
         self._next_look = min(self._next_look, time.monotonic() + _SOON)
 
-    def look(self) -> None:
-        """See what is due if it is time to, promote what has become so."""
-        if time.monotonic() < self._next_look or self._called_queues:
+    def look(self, has_room: bool) -> None:
+        """See what is due if it is time to, promote what has become so.
+
+        `has_room`: whether anything could be claimed; what is scheduled has to be promoted all
+        the same, since it may be more urgent than what this worker and others are busy with.
+        """
+        now = time.monotonic()
+        if now - self._looked_at < _AT_LEAST_EVERY and (
+            not has_room or now < self._next_look or self._called_queues
+        ):
             return
+        self._looked_at = now
         if not self._all_queues:
             self._queues = claiming.queues_with_jobs(self._owner.using)
         glance = claiming.glance(self._owner, self._queues)

@@ -140,6 +140,7 @@ class Loop:
                 run.control.stop(WorkerStopping("The worker has to end before this task has."))
             end = time.monotonic() + _LAST_SECONDS
             self._settle_until(lambda: end)
+        self._announcer.sum_up(at_once=True)
         left = self._held.snapshot()
         for run in left:
             logger.warning("Job %s still runs and is left behind", run.job.id)
@@ -168,6 +169,7 @@ class Loop:
             return self._recover(error)
         self._failures = 0
         self.confirmed_at = began
+        self._announcer.sum_up()
         return min(self._lookout.delay, _UNBEGUN_LIMIT) if self._room() else _UNBEGUN_LIMIT
 
     def _work(self) -> None:
@@ -175,8 +177,8 @@ class Loop:
         if self._uncertain:
             self._settle_singly()
         self._lookout.hear()
-        if self._room():
-            self._lookout.look()
+        if not self.stopping:
+            self._lookout.look(has_room=self._room() > 0)
         try:
             self._settle_and_claim()
         except NotAllHeld:
