@@ -91,6 +91,15 @@ def fail(context):
     raise ValueError(f"attempt {context.attempt} fails")
 
 
+@task(takes_context=True, backoff=AT_ONCE)
+def fail_once(context):
+    note(context, "begin")
+    if context.attempt == 1:
+        raise ValueError("it fails once")
+    note(context, "end")
+    return context.fence
+
+
 @task(takes_context=True, max_attempts=2, backoff=AT_ONCE)
 def exit_by_sys(context):
     note(context, "begin")

@@ -1,5 +1,6 @@
 """kill -9 at any moment: a job is lost never, and its outcome is accepted once."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from django.db import connection
 from django_claimq.models import Job
 from django_claimq.states import State
 from tests.fault_tasks import abort, count, leave_at_once, segfault
+from tests.faults.statements import CLAIM, SETTLE
 from tests.process.harness import Program, Workers
 from tests.process.ledger import check_accounts
 
@@ -99,20 +101,16 @@ def tracer(strace, workers, tmp_path):
 
 
 def moments(messages: list[str]) -> list[int]:
-    """Numbers of the messages that matter most: the UPDATE and COMMIT of claim and settle."""
+    """Numbers of the messages that matter most: those that claim and settle, and the next ones."""
     if connection.vendor == "sqlite":
         return sorted({len(messages) * part // 6 for part in range(1, 6)})
     numbers = []
-    for state in ("RUNNING", "SUCCESSFUL"):
-        numbers.append(first(messages, f"""UPDATE "claimq_job" SET "state" = '{state}'"""))
-        numbers.append(first(messages, "COMMIT", after=numbers[-1]))
-    return [*numbers, numbers[-1] + 1]
-
-
-def first(messages: list[str], part: str, after: int = 0) -> int:
-    # strace shows the quotes of a string escaped.
-    texts = enumerate((text.replace("\\", "") for text in messages), start=1)
-    return next(number for number, text in texts if number > after and part in text)
+    for statement in (CLAIM, SETTLE):
+        # strace shows the quotes and ends of lines of a string escaped.
+        texts = enumerate((text.replace("\\n", " ").replace("\\", "") for text in messages), 1)
+        numbers.append(next(number for number, text in texts if re.search(statement, text)))
+        numbers.append(numbers[-1] + 1)
+    return sorted(set(numbers))
 
 
 def kill_at(tracer: Tracer, *numbers: int) -> int:

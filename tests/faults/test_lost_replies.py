@@ -7,19 +7,17 @@ from django_claimq.models import Job
 from django_claimq.states import State
 from tests.fault_tasks import count
 from tests.faults.lossy_proxy import LossyProxy
+from tests.faults.statements import CLAIM, SETTLE
 from tests.process.harness import HEARTBEAT, LEASE
 from tests.process.ledger import check_accounts
 
 pytestmark = [pytest.mark.faults, pytest.mark.postgres, pytest.mark.process]
 
-CLAIM = r"""UPDATE "claimq_job" SET "state" = 'RUNNING'"""
-SETTLE = r"""UPDATE "claimq_job" SET "state" = 'SUCCESSFUL'"""
-
 
 def test_a_settle_whose_reply_was_lost_is_counted_once(workers, ledger, database_url):
     """I2, I4: the worker reads back that its outcome was accepted."""
     jobs = [count.enqueue() for _ in range(4)]
-    with LossyProxy(database_url, SETTLE) as proxy:
+    with LossyProxy(database_url, SETTLE, at_commit=False) as proxy:
         worker = workers.drain(DATABASE_URL=proxy.url)
     assert proxy.cuts == 1
     assert "Claim lost" not in worker.log
@@ -30,7 +28,7 @@ def test_a_settle_whose_reply_was_lost_is_counted_once(workers, ledger, database
 
 def test_a_settle_that_never_arrived_is_sent_again(workers, ledger, database_url):
     jobs = [count.enqueue() for _ in range(4)]
-    with LossyProxy(database_url, SETTLE, reply_lost=False) as proxy:
+    with LossyProxy(database_url, SETTLE, at_commit=False, reply_lost=False) as proxy:
         worker = workers.drain(DATABASE_URL=proxy.url)
     assert proxy.cuts == 1
     assert "Claim lost" not in worker.log
@@ -41,7 +39,7 @@ def test_a_settle_that_never_arrived_is_sent_again(workers, ledger, database_url
 def test_a_claim_whose_reply_was_lost_expires_and_is_rescued(workers, ledger, database_url):
     """I5: the heartbeat does not keep alive what the worker does not know it holds."""
     job = count.enqueue()
-    with LossyProxy(database_url, CLAIM) as proxy:
+    with LossyProxy(database_url, CLAIM, at_commit=False) as proxy:
         worker = workers.start(DATABASE_URL=proxy.url)
         workers.until(
             lambda: Job.objects.filter(id=job.id, state=State.SUCCESSFUL).exists(), "the job's end"
