@@ -134,19 +134,17 @@ def in_order(using: str, turn: Turn) -> list[ClaimedJob]:
     """What a turn on PostgreSQL claimed, the most urgent first."""
     zone = connections[using].timezone or ZoneInfo(connections[using].timezone_name)
     claimed_at = datetime.fromtimestamp(turn.claimed_at, zone)
+    at = datetime.fromtimestamp
     jobs = []
     for row in turn.claimed:
-        *ids, run_after, enqueued_at, started_at = row[:11]
-        enqueued_at = datetime.fromtimestamp(enqueued_at, zone)
-        values = (
-            *ids,
-            enqueued_at if run_after is None else datetime.fromtimestamp(run_after, zone),
+        run_after, enqueued_at, started_at = row[8:11]
+        enqueued_at = at(enqueued_at, zone)
+        times = (
+            enqueued_at if run_after is None else at(run_after, zone),
             enqueued_at,
-            claimed_at if started_at is None else datetime.fromtimestamp(started_at, zone),
-            *row[11:],
-            claimed_at,
+            claimed_at if started_at is None else at(started_at, zone),
         )
-        jobs.append(ClaimedJob._make(values))
+        jobs.append(ClaimedJob._make((*row[:8], *times, *row[11:], claimed_at)))
     jobs.sort(key=_urgency)
     return jobs if settings.USE_TZ else list(map(_naive, jobs))
 

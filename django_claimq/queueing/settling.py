@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import DataError, IntegrityError
@@ -41,8 +41,7 @@ class NotAllHeld(Exception):
     """Some claims of a batch are lost; the batch must be rolled back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     job: ClaimedJob
     outcome: Outcome
 
@@ -92,7 +91,7 @@ def settle_one(owner: Owner, settlement: Settlement) -> Outcome | None:
     try:
         return _settle_alone(owner, settlement)
     except _REFUSED as error:
-        storable = replace(settlement, outcome=_without_content(settlement.outcome, error))
+        storable = settlement._replace(outcome=_without_content(settlement.outcome, error))
     try:
         return _settle_alone(owner, storable)
     except _REFUSED:
@@ -103,7 +102,7 @@ def settle_one(owner: Owner, settlement: Settlement) -> Outcome | None:
 
 def _settle_alone(owner: Owner, settlement: Settlement) -> Outcome | None:
     for outcome in _in_turn(settlement.outcome):
-        tried = replace(settlement, outcome=outcome)
+        tried = settlement._replace(outcome=outcome)
         if database.run(owner.using, lambda tried=tried: _write(owner, [tried])):  # type: ignore[misc]
             return outcome
     return None

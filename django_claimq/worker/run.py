@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -18,48 +18,32 @@ from django_claimq.worker.board import Board
 class Run:
     """One claim, from the claim to its settlement."""
 
-    __slots__ = (
-        "_ending",
-        "_result",
-        "args",
-        "begun_at",
-        "claimed_at",
-        "control",
-        "coroutine",
-        "duration",
-        "interrupt",
-        "job",
-        "killable",
-        "kwargs",
-        "outcome",
-        "place",
-        "task",
-        "worker_id",
-    )
+    # On time.monotonic().
+    begun_at: float | None = None
+    # Seconds of the task's own code; set when it has ended.
+    duration = 0.0
+    # What the row says, decoded: set when the run is prepared.
+    task: Task[..., Any] | None = None
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = {}
+    worker_id = ""
+    outcome: Outcome | None = None
+    # Stops the code that runs, as far as that can be done; set by whoever runs it.
+    interrupt: Callable[[ClaimqError], None] | None = None
+    # What the event loop runs of it, if it is a coroutine.
+    coroutine: Coroutine[Any, Any, Any] | None = None
+    # Whether its code is stopped for certain at its deadline, so that nobody else must.
+    killable = False
+    # Its place on the board while it is begun and not settled.
+    place: int | None = None
+    _result: TaskResult[..., Any] | None = None
 
     def __init__(self, job: ClaimedJob, claimed_at: float) -> None:
-        """`claimed_at` and all its other times are on time.monotonic()."""
+        """`claimed_at`: on time.monotonic()."""
+        # No more than must be: thousands of these are made a second.
         self.job = job
         self.control = RunControl(job.id, job.fence, job.attempt)
         self.claimed_at = claimed_at
-        self.begun_at: float | None = None
-        # Seconds of the task's own code; set when it has ended.
-        self.duration = 0.0
-        # What the row says, decoded: set when the run is prepared.
-        self.task: Task[..., Any] | None = None
-        self.args: list[Any] = []
-        self.kwargs: dict[str, Any] = {}
-        self.worker_id = ""
-        self.outcome: Outcome | None = None
-        # Stops the code that runs, as far as that can be done; set by whoever runs it.
-        self.interrupt: Callable[[ClaimqError], None] | None = None
-        # What the event loop runs of it, if it is a coroutine.
-        self.coroutine: Coroutine[Any, Any, Any] | None = None
-        # Whether its code is stopped for certain at its deadline, so that nobody else must.
-        self.killable = False
-        # Its place on the board while it is begun and not settled.
-        self.place: int | None = None
-        self._result: TaskResult[..., Any] | None = None
         self._ending = threading.Lock()
 
     @property
@@ -67,7 +51,7 @@ class Run:
         """What its task and the receivers of signals see of it; None if it was never prepared."""
         if self._result is None and self.task is not None:
             self._result = running_result(
-                self.job, self.task, self.args, self.kwargs, self.worker_id
+                self.job, self.task, list(self.args), dict(self.kwargs), self.worker_id
             )
         return self._result
 
