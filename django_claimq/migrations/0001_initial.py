@@ -12,7 +12,8 @@ EARLIEST = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 LATEST = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC)
 
 # PostgreSQL: room in each page for HOT updates by heartbeats, and vacuum by the number of
-# dead rows, since a queue's table is mostly finished jobs that never change again.
+# dead rows, since a queue's table is mostly finished jobs that never change again. What it frees
+# at the end of the file stays: the next backlog needs it, and giving it back takes an exclusive lock.
 STORAGE = """
 ALTER TABLE claimq_job SET (
     fillfactor = 80,
@@ -20,7 +21,8 @@ ALTER TABLE claimq_job SET (
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_analyze_scale_factor = 0.02,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = false
 );
 ALTER TABLE claimq_worker SET (
     fillfactor = 50,
@@ -242,6 +244,11 @@ class Migration(migrations.Migration):
                             ("run_after__lt", LATEST),
                             ("enqueued_at__gte", EARLIEST),
                             ("enqueued_at__lt", LATEST),
+                            models.Q(
+                                ("started_at", None),
+                                models.Q(("started_at__gte", EARLIEST), ("started_at__lt", LATEST)),
+                                _connector="OR",
+                            ),
                         ),
                         name="claimq_job_times_in_range",
                     ),

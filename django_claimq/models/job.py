@@ -127,7 +127,8 @@ class Job(models.Model):
             models.CheckConstraint(
                 name="claimq_job_times_in_range",
                 condition=Q(run_after__gte=EARLIEST, run_after__lt=LATEST)
-                & Q(enqueued_at__gte=EARLIEST, enqueued_at__lt=LATEST),
+                & Q(enqueued_at__gte=EARLIEST, enqueued_at__lt=LATEST)
+                & (Q(started_at=None) | Q(started_at__gte=EARLIEST, started_at__lt=LATEST)),
             ),
             models.CheckConstraint(
                 name="claimq_job_priority_in_range",

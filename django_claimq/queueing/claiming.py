@@ -136,7 +136,7 @@ def in_order(using: str, turn: Turn) -> list[ClaimedJob]:
     claimed_at = datetime.fromtimestamp(turn.claimed_at, zone)
     at = datetime.fromtimestamp
     jobs = []
-    for row in turn.claimed:
+    for row in sorted(turn.claimed, key=_urgency):
         run_after, enqueued_at, started_at = row[8:11]
         enqueued_at = at(enqueued_at, zone)
         times = (
@@ -145,7 +145,6 @@ def in_order(using: str, turn: Turn) -> list[ClaimedJob]:
             claimed_at if started_at is None else at(started_at, zone),
         )
         jobs.append(ClaimedJob._make((*row[:8], *times, *row[11:], claimed_at)))
-    jobs.sort(key=_urgency)
     return jobs if settings.USE_TZ else list(map(_naive, jobs))
 
 
@@ -173,7 +172,7 @@ def _due(using: str, queues: Sequence[str], limit: int) -> list[dict[str, Any]]:
 def _most_urgent(ranges: Any, limit: int) -> list[dict[str, Any]]:
     """Merge the first `limit` rows of each queue's range into the first of them all."""
     rows = [row for due in ranges for row in due[:limit]]
-    rows.sort(key=lambda row: (-row["priority"], row["run_after"], row["id"]))
+    rows.sort(key=lambda row: (-row["priority"], row["run_after"].timestamp(), row["id"]))
     return rows[:limit]
 
 
@@ -195,8 +194,9 @@ def _ready(using: str, queue: str) -> Any:
     return Job.objects.using(using).filter(state=State.READY, queue_name=queue)
 
 
-def _urgency(job: ClaimedJob) -> tuple[int, datetime, int]:
-    return -job.priority, job.run_after, job.id.int
+def _urgency(row: tuple[Any, ...]) -> tuple[int, float, int]:
+    # By the epoch: on the wall clock of a zone, one hour a year comes twice.
+    return -row[7], row[9] if row[8] is None else row[8], row[0].int
 
 
 def _naive(job: ClaimedJob) -> ClaimedJob:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +15,8 @@ from django_claimq.compat import FRAMEWORK
 # Seconds for which what the handlers let through is remembered.
 _REMEMBERED = 1.0
 _framework_logger = logging.getLogger(FRAMEWORK)
+_signals = import_module(f"{FRAMEWORK}.signals")
+_FRAMEWORKS_OWN = {id(_signals.log_task_started), id(_signals.log_task_finished)}
 
 
 class Audience:
@@ -28,7 +31,7 @@ class Audience:
         self._until = 0.0
 
     def hears(self, signal: Any) -> bool:
-        return len(signal.receivers) > 1 or self._log_is_read()
+        return has_others(signal) or self._log_is_read()
 
     def _log_is_read(self) -> bool:
         if not _framework_logger.isEnabledFor(logging.INFO):
@@ -37,6 +40,13 @@ class Audience:
             self._logs = any(map(_may_write, _handlers(_framework_logger)))
             self._until = time.monotonic() + _REMEMBERED
         return self._logs
+
+
+def has_others(signal: Any) -> bool:
+    """Whether it has receivers beside the framework's own, or in its place."""
+    return len(signal.receivers) > 1 or any(
+        key[0] not in _FRAMEWORKS_OWN for key, *_ in signal.receivers
+    )
 
 
 def _handlers(logger: logging.Logger | None) -> list[logging.Handler]:

@@ -24,7 +24,7 @@ from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.outcomes import Failed, Outcome, Postponed
 from django_claimq.queueing.transitions import Owner
 from django_claimq.worker import judging
-from django_claimq.worker.audience import Audience
+from django_claimq.worker.audience import Audience, has_others
 from django_claimq.worker.connections import tidy_up
 from django_claimq.worker.event_loop import AsyncSeat
 from django_claimq.worker.forks import no_way_out_for_forks
@@ -115,8 +115,8 @@ async def _aexecute(run: Run, recipe: Recipe, terms: Terms, seat: AsyncSeat) -> 
     task = recipe.task
     if unusable := prepare(run, recipe, terms):
         return unusable
-    # One receiver is the framework's own, which only logs; others may use the ORM.
-    if len(task_started.receivers) > 1:
+    # The framework's own receiver only logs; others may use the ORM.
+    if has_others(task_started):
         await task_started.asend_robust(sender=terms.sender, task_result=run.result)
     elif terms.audience.hears(task_started):
         task_started.send_robust(sender=terms.sender, task_result=run.result)

@@ -12,7 +12,7 @@ from django_claimq.worker.plan import Plan
 # doubles them, up to POLL_INTERVAL. All these looks together last longer than the window
 # in which an enqueuing process leaves out further notifications.
 _SOON = 0.005
-# Seconds after which a look is due whatever else happens.
+# Seconds after which a busy worker looks too.
 _AT_LEAST_EVERY = 0.5
 
 
@@ -73,14 +73,17 @@ class Lookout:
         the same, since it may be more urgent than what this worker and others are busy with.
         """
         now = time.monotonic()
-        if now - self._looked_at < _AT_LEAST_EVERY and (
-            not has_room or now < self._next_look or self._called_queues
-        ):
+        if has_room and not self._called_queues:
+            due_at = self._next_look
+        else:
+            due_at = self._looked_at + _AT_LEAST_EVERY
+        if now < due_at:
             return
         self._looked_at = now
         if not self._all_queues:
             self._queues = claiming.queues_with_jobs(self._owner.using)
-        glance = claiming.glance(self._owner, self._queues)
+        # While jobs are known to be due, the next claim tells more of them than a look.
+        glance = claiming.glance(self._owner, () if self.more_due else self._queues)
         next_in = glance.seconds_to_next
         if next_in is not None and next_in <= 0:
             transitions.promote(self._owner.using)
@@ -92,8 +95,8 @@ class Lookout:
         self._next_look = time.monotonic() + (
             interval if next_in is None else min(interval, next_in)
         )
-        self.more_due = glance.ready
-        self.idle = not glance.ready
+        self.more_due = self.more_due or glance.ready
+        self.idle = not self.more_due
 
     def claimed(self, count: int, wanted: int) -> None:
         """Take in what a claim brought."""

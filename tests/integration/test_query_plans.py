@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django_claimq.models import Job
 from django_claimq.queueing import claiming, postgresql, settling, transitions
 from django_claimq.queueing.outcomes import Succeeded
+from django_claimq.queueing.postgresql import Mark, Wanted
 from tests.factories import JobFactory, WorkerFactory, ago, ahead
 from tests.rows import claim, owner
 
@@ -79,6 +80,12 @@ class Plan:
             if "Relation Name" in node
         )
 
+    @property
+    def pages_read(self):
+        """Pages of the table and its indexes that were looked at to find the rows."""
+        scans = [node for node in self.nodes if node["Node Type"] == "Index Scan"]
+        return sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in scans)
+
 
 def plans_of(work):
     """Do the work, undo it, and explain every statement on jobs that it sent."""
@@ -91,7 +98,7 @@ def plans_of(work):
         if "claimq_job" not in sql or not sql.startswith(("SELECT", "UPDATE")):
             continue
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".replace("%", "%%"), ())
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".replace("%", "%%"), ())
             (answer,) = cursor.fetchone()
             transaction.set_rollback(True)
         answer = json.loads(answer) if isinstance(answer, str) else answer
@@ -120,6 +127,28 @@ def test_a_claim_from_several_queues_reads_at_most_so_much_of_each(full_table):
     assert plan.indexes == {"claimq_job_claim"}
     assert not {kind for kind in plan.kinds if "Seq" in kind}
     assert plan.rows_read <= 3 * 10 + 10
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_a_claim_with_a_mark_does_not_step_over_what_was_claimed_before_it(full_table, limit):
+    """Their entries are still in the index, as they are while a transaction is held open."""
+    Job.objects.bulk_create(JobFactory.build_batch(5000, run_after=ago(hours=1)))
+    last = claim("default", limit=5000)[-1]
+    mark = Mark(last.priority, last.run_after, last.id)
+
+    def claim_from(marks):
+        def work():
+            wanted = Wanted(["default"], limit, 30.0, marks)
+            assert len(transitions.turn(ME, None, wanted).claimed) == limit
+
+        (plan,) = plans_of(work)
+        return plan
+
+    marked, unmarked = claim_from({"default": [mark]}), claim_from({})
+    assert marked.indexes == {"claimq_job_claim"}
+    assert not {kind for kind in marked.kinds if "Sort" in kind or "Seq" in kind}
+    assert marked.rows_read <= 2 * limit
+    assert marked.pages_read < unmarked.pages_read - 100, "that is where they were"
 
 
 def test_a_claim_of_an_empty_queue_reads_nothing(full_table):

@@ -17,7 +17,7 @@ from django_claimq.models import Job
 
 
 def span(rate: float, worker: float | None = 20.0, server: float | None = 10.0) -> Span:
-    return Span(1000, 1000 / rate, worker, server)
+    return Span(1000, 1000 / rate, worker, server, 0.1)
 
 
 class Connection:
@@ -39,7 +39,7 @@ def table_on(connection: Connection) -> Table:
 def test_a_ratio_is_that_of_the_medians() -> None:
     result = Result("due", [span(20_000), span(10_000)], [span(12_000), span(15_000)], 0.9)
     assert result.ratio == pytest.approx(0.9)
-    assert "| 0.90 | ≥ 0.9 | 20.0 → 20.0 | 10.0 → 10.0 |" in line(result)
+    assert "| 0.90 | ≥ 0.9 | 20.0 → 20.0 | 10.0 → 10.0 | 0.1 → 0.1 |" in line(result)
 
 
 def test_a_missed_target_is_marked_and_an_unknown_cost_is_too() -> None:
@@ -64,9 +64,9 @@ def test_scale_shrinks_what_has_grown_but_not_the_drains() -> None:
 def test_costs_are_taken_between_two_moments() -> None:
     server: Any = SimpleNamespace(postmaster=1)
     meter = Meter(server, 1)
-    meter.readings = [(0.0, 0.0, 0.0), (10.0, 5.0, 1.0), (20.0, 15.0, 2.0)]
+    meter.readings = [(0.0, 0.0, 0.0, 0.0), (10.0, 5.0, 1.0, 8.0), (20.0, 15.0, 2.0, 24.0)]
     found = meter.span(1_000_000, 5.0, 15.0)
-    assert (found.rate, found.worker_cpu, found.server_cpu) == pytest.approx((100_000, 7.5, 1.0))
+    assert found == Span(1_000_000, 10.0, 7.5, 1.0, pytest.approx(0.35))
 
 
 def test_there_is_no_reading_outside_of_the_measurement() -> None:
