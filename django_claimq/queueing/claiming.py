@@ -9,10 +9,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db import connections
 from django.db.models import F, Subquery, TextField
 from django.db.models.functions import Cast, Now
 
@@ -122,7 +120,7 @@ def claim(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list
     let another worker in between; then that transaction must be rolled back.
     """
     if postgresql.is_open_to(owner.using):
-        return in_order(owner.using, transitions.turn(owner, None, Wanted(queues, limit, lease)))
+        return unpack(transitions.turn(owner, None, Wanted(queues, limit, lease)))
     found = _lock_due(owner.using, queues, limit)
     for fence, ids in _by_fence(found).items():
         if transitions.claim(owner, ids, fence, lease) != len(ids):
@@ -130,13 +128,12 @@ def claim(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list
     return [_claimed(row) for row in found]
 
 
-def in_order(using: str, turn: Turn) -> list[ClaimedJob]:
-    """What a turn on PostgreSQL claimed, the most urgent first."""
-    zone = connections[using].timezone or ZoneInfo(connections[using].timezone_name)
-    claimed_at = datetime.fromtimestamp(turn.claimed_at, zone)
-    at = datetime.fromtimestamp
+def unpack(turn: Turn) -> list[ClaimedJob]:
+    """What a turn on PostgreSQL claimed, the most urgent first. Once, in any thread."""
+    at, zone = datetime.fromtimestamp, turn.zone
+    claimed_at = at(turn.claimed_at, zone)
     jobs = []
-    for row in sorted(turn.claimed, key=_urgency):
+    for row in sorted(turn.fetch(), key=_urgency):
         run_after, enqueued_at, started_at = row[8:11]
         enqueued_at = at(enqueued_at, zone)
         times = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ class Marks:
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._marks: dict[str, dict[int, Mark]] = defaultdict(dict)
         # When the next claim is to use none, on time.monotonic(), and how long the last one took.
         self._full_at = 0.0
@@ -38,21 +40,23 @@ class Marks:
 
     def current(self) -> dict[str, list[Mark]]:
         """Those that the next claim is to use, the highest priority first."""
-        if time.monotonic() >= self._full_at:
-            self._marks.clear()
-        return {
-            queue: sorted(marks.values(), key=lambda mark: -mark.priority)
-            for queue, marks in self._marks.items()
-        }
+        with self._lock:
+            if time.monotonic() >= self._full_at:
+                self._marks.clear()
+            return {
+                queue: sorted(marks.values(), key=lambda mark: -mark.priority)
+                for queue, marks in self._marks.items()
+            }
 
     def learn(self, jobs: Sequence[ClaimedJob], wanted: int, seconds: float) -> None:
         """Take in what a claim brought, in order of urgency, and how long it took."""
-        if not self._marks:
-            self._full_at = time.monotonic() + max(_FULL_EVERY, seconds / _SHARE)
-            self._full_took = seconds
         last = {(job.queue_name, job.priority): job for job in jobs}
-        for (queue, priority), job in last.items():
-            self._marks[queue][priority] = Mark(priority, job.run_after, job.id)
-        is_short = len(jobs) < wanted and self._full_took < _QUICK
-        if is_short or any(len(marks) > _MOST for marks in self._marks.values()):
-            self._marks.clear()
+        with self._lock:
+            if not self._marks:
+                self._full_at = time.monotonic() + max(_FULL_EVERY, seconds / _SHARE)
+                self._full_took = seconds
+            for (queue, priority), job in last.items():
+                self._marks[queue][priority] = Mark(priority, job.run_after, job.id)
+            is_short = len(jobs) < wanted and self._full_took < _QUICK
+            if is_short or any(len(marks) > _MOST for marks in self._marks.values()):
+                self._marks.clear()

@@ -6,11 +6,13 @@ wait for the interpreter too: MEASURED
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from django.db import connections
 
@@ -24,6 +26,12 @@ except ImportError:  # psycopg2, or another engine.
 
 # Where `state || ''` stands, rows must not be looked for by the state: the indexes on it are
 # full of dead entries, and thought to be empty when they were last analyzed in a quiet hour.
+
+# For a batch of hundreds the planner may think of reading the whole table, which it takes for
+# as small as it was when it was last analyzed.
+_PLANS = tuple(
+    f"SET LOCAL enable_{way} = off" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")
+)
 
 # The time of arrival of the whole message, and so that of all its statements.
 _NOW = "statement_timestamp()"
@@ -92,12 +100,18 @@ class Wanted(NamedTuple):
     marks: Mapping[str, Sequence[Mark]] = {}
 
 
-class Turn(NamedTuple):
-    """How many successes held; what was claimed, as rows of `_CLAIM`, and when, by the epoch."""
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What came of it: how many successes held, and how many jobs were claimed.
+
+    `fetch` reads them once, as rows of `_CLAIM`, in any thread. `claimed_at`: by the epoch.
+    """
 
     held: int
-    claimed: list[tuple[Any, ...]]
+    count: int
+    fetch: Callable[[], list[tuple[Any, ...]]]
     claimed_at: float
+    zone: tzinfo
 
 
 def is_open_to(using: str) -> bool:
@@ -118,24 +132,24 @@ def turn(using: str, worker_id: str, ended: Successes | None, wanted: Wanted | N
         due, claim = _due(wanted)
         statements += [_CLOCK, claim]
         values += [worker_id, wanted.lease, *due]
-    limits = database.limits(connection)
+    settings = () if connection.in_atomic_block else (*database.limits(connection), *_PLANS)
     with connection.wrap_database_errors:
         # Parameters within the text: only so do several statements make one message.
         raw = psycopg.ClientCursor(connection.connection)
         cursor = connection._prepare_cursor(raw)  # type: ignore[attr-defined]
-    with cursor:
-        cursor.execute(";".join([*limits, *statements]), values)
-        for _ in limits:
-            cursor.nextset()
-        held, rows, claimed_at = 0, [], 0.0
-        if ended:
-            held = cursor.rowcount
-            cursor.nextset()
-        if wanted:
-            (claimed_at,) = cursor.fetchone()
-            cursor.nextset()
-            rows = cursor.fetchall()
-    return Turn(held, rows, claimed_at)
+    cursor.execute(";".join([*settings, *statements]), values)
+    for _ in settings:
+        cursor.nextset()
+    held, count, claimed_at = 0, 0, 0.0
+    if ended:
+        held = cursor.rowcount
+        cursor.nextset()
+    if wanted:
+        (claimed_at,) = cursor.fetchone()
+        cursor.nextset()
+        count = cursor.rowcount
+    zone = connection.timezone or ZoneInfo(connection.timezone_name)
+    return Turn(held, count, raw.fetchall if count else list, claimed_at, zone)
 
 
 def _as_arrays(ended: Successes) -> list[Any]:

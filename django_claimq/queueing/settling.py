@@ -14,7 +14,7 @@ from django.db import DataError, IntegrityError
 from django_claimq.exceptions import JobCancelled
 from django_claimq.models.job import Job
 from django_claimq.payload import encoder, unstorable
-from django_claimq.queueing import claiming, database, postgresql, transitions
+from django_claimq.queueing import database, postgresql, transitions
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.history import Ending, entry
 from django_claimq.queueing.outcomes import (
@@ -27,7 +27,7 @@ from django_claimq.queueing.outcomes import (
     Snoozed,
     Succeeded,
 )
-from django_claimq.queueing.postgresql import Successes, Wanted
+from django_claimq.queueing.postgresql import Successes, Turn, Wanted
 from django_claimq.queueing.transitions import Owner
 from django_claimq.states import State
 
@@ -55,7 +55,7 @@ def settle(owner: Owner, settlements: Sequence[Settlement]) -> None:
     if postgresql.is_open_to(owner.using):
         succeeded = [one for one in settlements if isinstance(one.outcome, Succeeded)]
         settlements = [one for one in settlements if not isinstance(one.outcome, Succeeded)]
-        if succeeded and succeed_and_claim(owner, succeeded, None)[0] != len(succeeded):
+        if succeeded and succeed_and_claim(owner, succeeded, None).held != len(succeeded):
             raise NotAllHeld
     alike: dict[Any, list[Settlement]] = defaultdict(list)
     for settlement in settlements:
@@ -65,20 +65,14 @@ def settle(owner: Owner, settlements: Sequence[Settlement]) -> None:
             raise NotAllHeld
 
 
-def succeed_and_claim(
-    owner: Owner, successes: Sequence[Settlement], wanted: Wanted | None
-) -> tuple[int, list[ClaimedJob]]:
-    """Write outcomes that are all Succeeded, and claim: both or neither. PostgreSQL only.
-
-    Returns how many of the claims still held, and the jobs that were claimed.
-    """
+def succeed_and_claim(owner: Owner, successes: Sequence[Settlement], wanted: Wanted | None) -> Turn:
+    """Write outcomes that are all Succeeded, and claim: both or neither. PostgreSQL only."""
     ended = Successes(
         ids=[one.job.id for one in successes],
         fences=[one.job.fence for one in successes],
         results=[_as_json(one.outcome.result) for one in successes],  # type: ignore[union-attr]
     )
-    turn = transitions.turn(owner, ended if successes else None, wanted)
-    return turn.held, claiming.in_order(owner.using, turn)
+    return transitions.turn(owner, ended if successes else None, wanted)
 
 
 def settle_one(owner: Owner, settlement: Settlement) -> Outcome | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from django_claimq.failpoints import failpoint
 from django_claimq.queueing import claiming, database, postgresql, settling
@@ -14,8 +14,13 @@ from django_claimq.queueing.settling import Settlement
 from django_claimq.queueing.transitions import Owner
 
 
-class Turned(NamedTuple):
-    claimed: list[ClaimedJob]
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """What came of a turn."""
+
+    # How many jobs were claimed; `unpack` makes them, once, in any thread.
+    count: int
+    unpack: Callable[[], list[ClaimedJob]]
     # Whether all claims that were settled still held; if not, which is to be found out.
     all_held: bool
 
@@ -34,17 +39,18 @@ def turn(owner: Owner, settlements: Sequence[Settlement], wanted: Wanted | None)
         database.run(owner.using, lambda: _turn(owner, others, None))
     successes = [one for one in settlements if isinstance(one.outcome, Succeeded)]
     if not (successes or wanted):
-        return Turned([], all_held=True)
-    held, claimed = database.retry(
+        return Turned(0, list, all_held=True)
+    taken = database.retry(
         owner.using, lambda: settling.succeed_and_claim(owner, successes, wanted)
     )
-    return Turned(claimed, all_held=held == len(successes))
+    all_held = taken.held == len(successes)
+    return Turned(taken.count, lambda: claiming.unpack(taken), all_held)
 
 
 def _turn(owner: Owner, settlements: Sequence[Settlement], wanted: Wanted | None) -> Turned:
     if settlements:
         settling.settle(owner, settlements)
     if wanted is None:
-        return Turned([], all_held=True)
+        return Turned(0, list, all_held=True)
     claimed = claiming.claim(owner, wanted.queues, wanted.limit, wanted.lease)
-    return Turned(claimed, all_held=True)
+    return Turned(len(claimed), lambda: claimed, all_held=True)

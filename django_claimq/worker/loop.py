@@ -18,6 +18,7 @@ from django_claimq.queueing.marks import Marks
 from django_claimq.queueing.outcomes import Released
 from django_claimq.queueing.postgresql import Wanted
 from django_claimq.queueing.settling import NotAllHeld, Settlement
+from django_claimq.queueing.turns import Turned
 from django_claimq.worker.announcing import Announcer
 from django_claimq.worker.crew import Crew
 from django_claimq.worker.lookout import Lookout
@@ -26,11 +27,14 @@ from django_claimq.worker.own_connections import at_work
 from django_claimq.worker.pace import Pace
 from django_claimq.worker.plan import Plan
 from django_claimq.worker.run import Held, Run
+from django_claimq.worker.unpacking import Unpacker
 
 logger = logging.getLogger("django_claimq.worker")
 
 # A job claimed ahead that has not begun after so many seconds is released.
 _UNBEGUN_LIMIT = 1.5
+# From so many jobs on it pays to have another thread take them up.
+_MANY = 50
 # Coroutines that had to be released so: for so many seconds no more are claimed than fit.
 _JAM = 5.0
 # At the end of a drain, tasks that were told to stop have so many seconds to do so.
@@ -65,6 +69,7 @@ class Loop:
         self._pace = Pace(plan.options.concurrency)
         self._lookout = Lookout(plan)
         self._marks = Marks()
+        self._unpacker = Unpacker()
         self._unsettled: list[Run] = []
         # After a database error: what was sent may have been committed all the same.
         self._uncertain = False
@@ -83,6 +88,11 @@ class Loop:
     def limit_reached(self) -> bool:
         """Whether it has run as many jobs as it may."""
         return self._plan.max_jobs is not None and self._claimed >= self._plan.max_jobs
+
+    @property
+    def _taken(self) -> int:
+        """How many jobs it has claimed and not settled."""
+        return len(self._held) + self._unpacker.pending
 
     def nudge(self) -> None:
         """Make the loop take a turn now; safe in a signal handler."""
@@ -113,6 +123,7 @@ class Loop:
         Raises DatabaseGone.
         """
         self._crew.start(self._mailbox.post)
+        self._unpacker.start()
         delay = 0.0
         while not self._done():
             self._take_in(self._mailbox.collect(delay))
@@ -140,6 +151,7 @@ class Loop:
                 run.control.stop(WorkerStopping("The worker has to end before this task has."))
             end = time.monotonic() + _LAST_SECONDS
             self._settle_until(lambda: end)
+        self._unpacker.stop()
         self._announcer.sum_up(at_once=True)
         left = self._held.snapshot()
         for run in left:
@@ -156,8 +168,8 @@ class Loop:
         if self.stopping:
             return True
         if self.limit_reached:
-            return not len(self._held)
-        return self._plan.batch and self._lookout.idle and not len(self._held)
+            return not self._taken
+        return self._plan.batch and self._lookout.idle and not self._taken
 
     def _turn(self) -> float:
         """Settle, look, claim; return the seconds until the next turn is due."""
@@ -186,9 +198,9 @@ class Loop:
         except ClaimRaced:
             self._settle_singly()
             wanted = self._wanted(self._room())
-            self._begin(
-                claiming.claim_singly(self._owner, wanted.queues, wanted.limit, wanted.lease)
-            )
+            jobs = claiming.claim_singly(self._owner, wanted.queues, wanted.limit, wanted.lease)
+            self._claimed += len(jobs)
+            self._take_up(jobs)
 
     def _settle_and_claim(self) -> None:
         """Do both in the one short transaction of a turn."""
@@ -200,19 +212,17 @@ class Loop:
 
         settlements = [_settlement(run) for run in runs]
         began = time.monotonic()
-        claimed, all_held = turns.turn(
-            self._owner, settlements, self._wanted(wanted) if wanted else None
-        )
-        if all_held:
+        turned = turns.turn(self._owner, settlements, self._wanted(wanted) if wanted else None)
+        took = time.monotonic() - began
+        if turned.all_held:
             self._unsettled = []
             self._close(runs)
-        self._begin(claimed)
-        if not all_held:
+        self._begin(turned, wanted, took)
+        if not turned.all_held:
             self._uncertain = True
             self._settle_singly()
         if wanted:
-            self._marks.learn(claimed, wanted, time.monotonic() - began)
-            self._lookout.claimed(len(claimed), wanted)
+            self._lookout.claimed(turned.count, wanted)
             if self._plan.batch and not self._lookout.more_due:
                 self._lookout.look_at_once()
 
@@ -241,17 +251,29 @@ class Loop:
         self._held.discard(runs)
         self._announcer.settled(runs)
 
-    def _begin(self, jobs: list[ClaimedJob]) -> None:
-        if not jobs:
-            return
+    def _begin(self, turned: Turned, wanted: int, took: float) -> None:
+        """Take up what was claimed; very many of them while this thread goes on."""
+        self._claimed += turned.count
+
+        def take_up() -> None:
+            jobs = turned.unpack()
+            self._marks.learn(jobs, wanted, took)
+            self._take_up(jobs)
+
+        if self.stopping or turned.count < _MANY:
+            if wanted:
+                take_up()
+            if self.stopping:
+                self._release_unbegun()
+        else:
+            self._unpacker.hand_over(turned.count, take_up)
+
+    def _take_up(self, jobs: list[ClaimedJob]) -> None:
         now = time.monotonic()
         runs = [Run(job, now) for job in jobs]
         self._held.add(runs)
-        self._claimed += len(runs)
-        failpoint("after_claim")
-        if self.stopping:
-            self._release(runs)
-            return
+        if runs:
+            failpoint("after_claim")
         for run in runs:
             self._crew.submit(run)
 
@@ -263,7 +285,7 @@ class Loop:
         """How many jobs to claim now."""
         if self.stopping or self.quiet or not self._may_claim():
             return 0
-        on_threads = len(self._held) - freed - self._crew.async_active
+        on_threads = self._taken - freed - self._crew.async_active
         room = self._pace.target - on_threads
         if time.monotonic() < self._jammed_until:
             room = 0
@@ -288,6 +310,7 @@ class Loop:
             self._release_unbegun()
 
     def _release_unbegun(self) -> None:
+        self._unpacker.flush()
         self._release(self._crew.take_back())
 
     def _release(self, runs: list[Run]) -> None:

@@ -6,7 +6,7 @@ from django_claimq.worker.run import Run
 
 # Seconds of work to hold beyond what runs, and the most jobs to hold for it.
 _WORK_AHEAD = 0.05
-_MOST_AHEAD = 500
+_MOST_AHEAD = 1000
 # Weight of the newest batch in the running mean of run times.
 _WEIGHT = 0.3
 

@@ -142,7 +142,7 @@ class Claimer:
 
     def claim(self, limit):
         wanted = Wanted(self.queues, limit, 30.0, self.marks.current())
-        claimed, _ = turns.turn(ME, [], wanted)
+        claimed = turns.turn(ME, [], wanted).unpack()
         self.marks.learn(claimed, limit, self.seconds)
         found = [job.id for job in claimed]
         self.claimed += found

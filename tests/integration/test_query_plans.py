@@ -139,7 +139,7 @@ def test_a_claim_with_a_mark_does_not_step_over_what_was_claimed_before_it(full_
     def claim_from(marks):
         def work():
             wanted = Wanted(["default"], limit, 30.0, marks)
-            assert len(transitions.turn(ME, None, wanted).claimed) == limit
+            assert len(transitions.turn(ME, None, wanted).fetch()) == limit
 
         (plan,) = plans_of(work)
         return plan

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
@@ -58,8 +59,16 @@ def wanted(*queues, limit=10, lease=30.0):
     return Wanted(queues or ("default",), limit, lease)
 
 
+class Taken(NamedTuple):
+    claimed: list
+    all_held: bool
+
+
 def turn(settlements=(), wants=None, me=ME):
-    return turns.turn(me, settlements, wants)
+    taken = turns.turn(me, settlements, wants)
+    claimed = taken.unpack()
+    assert taken.count == len(claimed)
+    return Taken(claimed, taken.all_held)
 
 
 def running(number, **values):
