@@ -15,13 +15,13 @@ class Claimq(DjangoPeer):
     backend = "django_claimq.backend.ClaimqBackend"
     variants = {
         "default": Variant(
-            "`claimq_worker --processes N` as it comes, signals on, a line for each job in a log "
-            "file; CONN_MAX_AGE=None",
+            "`claimq_worker --processes N` as it comes, signals on, its log in a file; "
+            "CONN_MAX_AGE=None",
             jobs=100_000,
             bulk_jobs=100_000,
         ),
         "quiet": Variant(
-            "as the default, but `--verbosity 0`: no line for each job",
+            "as the default, but `--verbosity 0`: no lines for jobs",
             jobs=100_000,
             measures=frozenset({"drain"}),
             processes=(1, 2),
