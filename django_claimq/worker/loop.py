@@ -71,6 +71,8 @@ class Loop:
         self._marks = Marks()
         self._unpacker = Unpacker()
         self._unsettled: list[Run] = []
+        # Taken up after the worker was told to stop.
+        self._unbegun: list[Run] = []
         # After a database error: what was sent may have been committed all the same.
         self._uncertain = False
         self._failures = 0
@@ -274,6 +276,9 @@ class Loop:
         self._held.add(runs)
         if runs:
             failpoint("after_claim")
+        if self.stopping:
+            self._unbegun += runs
+            return
         for run in runs:
             self._crew.submit(run)
 
@@ -311,7 +316,8 @@ class Loop:
 
     def _release_unbegun(self) -> None:
         self._unpacker.flush()
-        self._release(self._crew.take_back())
+        unbegun, self._unbegun = self._unbegun, []
+        self._release(unbegun + self._crew.take_back())
 
     def _release(self, runs: list[Run]) -> None:
         for run in runs:
