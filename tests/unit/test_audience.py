@@ -15,6 +15,10 @@ from django_claimq.compat import FRAMEWORK, task_finished, task_started
 from django_claimq.worker import audience
 from django_claimq.worker.audience import Audience
 
+below_django = pytest.mark.skipif(
+    FRAMEWORK != "django.tasks", reason="the backport's logger is not below Django's"
+)
+
 NAMES = ("", "django", "django.server", FRAMEWORK)
 
 
@@ -86,6 +90,7 @@ def console(name="", *, handler=None, **logger):
     return {"handlers": {"mine": found}, **where}
 
 
+@below_django
 def test_with_djangos_own_logging_it_is_a_question_of_debug(settings):
     configure()
     settings.DEBUG = False
@@ -114,6 +119,7 @@ class Refuse(logging.Filter):
         return False
 
 
+@below_django
 @pytest.mark.parametrize(
     "changes",
     [
@@ -132,6 +138,7 @@ def test_a_handler_of_the_projects_own_hears(changes):
     assert hears()
 
 
+@below_django
 @pytest.mark.parametrize(
     "changes",
     [
@@ -172,6 +179,7 @@ def test_without_any_logging_nobody_hears(settings):
     assert not hears()
 
 
+@below_django
 def test_the_console_of_debug_hears_beside_handlers_that_do_not(settings):
     configure(**console(handler={"level": "ERROR"}))
     settings.DEBUG = True
@@ -199,6 +207,7 @@ def test_when_logging_is_switched_off_altogether_nobody_hears():
         logging.disable(logging.NOTSET)
 
 
+@below_django
 def test_a_handler_that_is_added_at_run_time_is_heard_within_moments(clock):
     configure()
     one = Audience()
