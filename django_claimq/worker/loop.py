@@ -48,7 +48,8 @@ class DatabaseGone(Exception):
 class Loop:
     """Owns the runs from claim to settlement.
 
-    All its methods are its thread's, but for `nudge`, `stop`, `wake` and `post`.
+    All its methods are its thread's, but for `nudge`, `stop`, `wake` and `post`, and for
+    `_take_up`, which the unpacker's thread calls too.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """The database goes away and comes back: no worker exits, every job ends."""
 
+import os
 import threading
 import time
 
@@ -68,7 +69,9 @@ def test_killed_sessions_are_replaced(workers, ledger):
     while time.monotonic() < ends_at:
         ended += terminate_all_others()
         pause.wait(0.5)
-    assert ended >= 3, "the sessions must have been there to be killed"
+    # Behind a pooler all of them share three.
+    fewest = 3 if "CLAIMQ_TEST_POOLED" in os.environ else 7
+    assert ended >= fewest, "the sessions must have been there to be killed"
     workers.until(lambda: finished() == 200, "all the jobs", *pair)
     assert [worker.stop() for worker in pair] == [0, 0]
     check_accounts(ledger)
