@@ -126,7 +126,6 @@ class Loop:
         Raises DatabaseGone.
         """
         self._crew.start(self._mailbox.post)
-        self._unpacker.start()
         delay = 0.0
         while not self._done():
             self._take_in(self._mailbox.collect(delay))

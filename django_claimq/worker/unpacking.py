@@ -24,14 +24,13 @@ class Unpacker:
         # Jobs handed over and not taken up yet.
         self.pending = 0
 
-    def start(self) -> None:
-        self._thread.start()
-
     def hand_over(self, jobs: int, work: Callable[[], None]) -> None:
         """Have `work` done, which takes up so many jobs."""
         with self._done:
             self.pending += jobs
         self._work.put((jobs, work))
+        if self._thread.ident is None:  # Few workers ever need it.
+            self._thread.start()
 
     def flush(self) -> None:
         """Wait until all is done that was handed over."""

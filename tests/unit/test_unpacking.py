@@ -11,10 +11,9 @@ PATIENCE = 10
 
 @pytest.fixture
 def unpacker():
-    started = Unpacker()
-    started.start()
-    yield started
-    started.stop()
+    made = Unpacker()
+    yield made
+    made.stop()
 
 
 def test_work_is_done_in_the_order_it_came_and_by_another_thread(unpacker):
