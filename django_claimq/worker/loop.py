@@ -130,6 +130,7 @@ class Loop:
         while not self._done():
             self._take_in(self._mailbox.collect(delay))
             delay = self._turn()
+        self._unpacker.stop()
 
     def drain(self) -> bool:
         """Claim no more and settle what runs, as long as `stop` allowed.
@@ -153,7 +154,6 @@ class Loop:
                 run.control.stop(WorkerStopping("The worker has to end before this task has."))
             end = time.monotonic() + _LAST_SECONDS
             self._settle_until(lambda: end)
-        self._unpacker.stop()
         self._announcer.sum_up(at_once=True)
         left = self._held.snapshot()
         for run in left:
