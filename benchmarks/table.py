@@ -223,7 +223,13 @@ class Table:
             **{"id": id, "task": "'benchmarks.tasks.nothing'", "queue_name": "'default'"},
             **{"backend": f"'{self.alias}'", "priority": "0", "args": "'[]'", "kwargs": "'{}'"},
             **{"state": "'READY'", "run_after": "at", "enqueued_at": "at", "attempt": "0"},
-            **{"max_attempts": "3", "crashes": "0", "fence": "0", "history": "'[]'"},
+            **{
+                "max_attempts": "3",
+                "crashes": "0",
+                "fails_on_crash": "false",
+                "fence": "0",
+                "history": "'[]'",
+            },
             **{"tags": "'[]'", "metadata": "'{}'"},
         }
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django_claimq.compat import Task
@@ -20,8 +18,8 @@ from django_claimq.flaws import (
     unexplained,
 )
 from django_claimq.payload import encoder
+from django_claimq.signatures import positions, signature
 
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _KEY = frozenset({str})
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -41,10 +39,9 @@ def bind(task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -
     Raises InvalidArguments, with the signature, where they do not fit.
     """
     try:
-        return _positions(task.func, task.takes_context, len(args), tuple(kwargs))
+        return positions(task.func, task.takes_context, len(args), tuple(kwargs))
     except TypeError as error:
-        signature = _signature(task.func)
-        raise InvalidArguments(f"{task.module_path}{signature}: {error}") from None
+        raise InvalidArguments(f"{task.module_path}{signature(task.func)}: {error}") from None
 
 
 def encode_arguments(
@@ -113,23 +110,3 @@ def _largest(found: list[Place], length: int, limit: int) -> Flaw:
         f"{problem}, over the limit of {limit:,} (MAX_PAYLOAD)",
         "Store the data and pass its key",
     )
-
-
-@lru_cache(maxsize=1024)
-def _positions(
-    function: Callable[..., Any], takes_context: bool, count: int, keywords: tuple[str, ...]
-) -> Sequence[str]:
-    """The names of the positional parameters. Raises TypeError where a call does not fit.
-
-    Whether it fits depends on the number and the names of its arguments, not on their values.
-    """
-    signature = _signature(function)
-    context = int(takes_context)
-    signature.bind(*[None] * (context + count), **dict.fromkeys(keywords))
-    names = [name for name, one in signature.parameters.items() if one.kind in _POSITIONAL]
-    return tuple(names[context:])
-
-
-@lru_cache(maxsize=1024)
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)

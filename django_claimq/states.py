@@ -22,4 +22,5 @@ class State(TextChoices):
 
 # Not begun, and not claimed by anyone: what a person may still change or cancel.
 UNCLAIMED = (State.SCHEDULED, State.READY, State.WAITING)
+ALIVE = (*UNCLAIMED, State.RUNNING)
 FINISHED = (State.SUCCESSFUL, State.FAILED, State.CANCELLED)

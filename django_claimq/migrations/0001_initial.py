@@ -66,6 +66,7 @@ class Migration(migrations.Migration):
                         max_length=8,
                     ),
                 ),
+                ("rates", models.JSONField(default=dict)),
                 (
                     "started_at",
                     models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
@@ -125,6 +126,7 @@ class Migration(migrations.Migration):
                 ("attempt", models.PositiveSmallIntegerField(default=0)),
                 ("max_attempts", models.PositiveSmallIntegerField(default=3)),
                 ("crashes", models.PositiveSmallIntegerField(default=0)),
+                ("fails_on_crash", models.BooleanField(default=False)),
                 ("fence", models.BigIntegerField(default=0)),
                 ("claimed_by", models.CharField(blank=True, max_length=200, null=True)),
                 ("claimed_at", models.DateTimeField(blank=True, null=True)),
@@ -145,7 +147,14 @@ class Migration(migrations.Migration):
                 ("history", models.JSONField(blank=True, default=list)),
                 ("progress", models.JSONField(blank=True, null=True)),
                 ("checkpoint", models.JSONField(blank=True, null=True)),
+                ("steps", models.JSONField(blank=True, null=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("retention", models.IntegerField(blank=True, null=True)),
                 ("unique_key", models.CharField(blank=True, max_length=255, null=True)),
+                ("unique_until", models.DateTimeField(blank=True, null=True)),
+                ("subject_type", models.CharField(blank=True, max_length=200, null=True)),
+                ("subject_id", models.CharField(blank=True, max_length=255, null=True)),
+                ("duplicate_of", models.UUIDField(blank=True, editable=False, null=True)),
                 ("concurrency_key", models.CharField(blank=True, max_length=255, null=True)),
                 ("tags", models.JSONField(blank=True, default=list)),
                 ("metadata", models.JSONField(blank=True, default=dict)),
@@ -183,8 +192,32 @@ class Migration(migrations.Migration):
                         fields=["state", "id"],
                         name="claimq_job_unsuccessful",
                     ),
+                    models.Index(
+                        condition=models.Q(("subject_type__isnull", False)),
+                        fields=["subject_type", "subject_id", "id"],
+                        name="claimq_job_subject",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("finished_at__isnull", False), ("retention__isnull", False)
+                        ),
+                        fields=["finished_at"],
+                        name="claimq_job_retention",
+                    ),
                 ],
                 "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            ("unique_key__isnull", False),
+                            models.Q(
+                                ("state__in", ("SCHEDULED", "READY", "WAITING", "RUNNING")),
+                                ("unique_until__isnull", False),
+                                _connector="OR",
+                            ),
+                        ),
+                        fields=("task", "unique_key"),
+                        name="claimq_job_unique_key",
+                    ),
                     models.CheckConstraint(
                         condition=models.Q(
                             (

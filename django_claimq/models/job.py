@@ -11,7 +11,7 @@ from django_claimq.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
 from django_claimq.durations import EARLIEST, LATEST
 from django_claimq.ids import uuid7
 from django_claimq.models.querysets import JobQuerySet
-from django_claimq.states import FINISHED, UNCLAIMED, State
+from django_claimq.states import ALIVE, FINISHED, UNCLAIMED, State
 
 _CLAIM_IS_SET = Q(
     claimed_by__isnull=False, claimed_at__isnull=False, lease_expires_at__isnull=False
@@ -43,6 +43,8 @@ class Job(models.Model):
     max_attempts = models.PositiveSmallIntegerField(default=3)
     # How many runs ended with their worker lost.
     crashes = models.PositiveSmallIntegerField(default=0)
+    # Whether the first of them is the last.
+    fails_on_crash = models.BooleanField(default=False)
     # The fencing token: grows with every claim, never goes back.
     fence = models.BigIntegerField(default=0)
 
@@ -62,9 +64,25 @@ class Job(models.Model):
     # One entry per ended attempt that did not succeed: see queueing.history.
     history = models.JSONField(default=list, blank=True)
 
+    # What its runs noted: see queueing.notes.
     progress = models.JSONField(null=True, blank=True)
     checkpoint = models.JSONField(null=True, blank=True)
+    steps = models.JSONField(null=True, blank=True)
+
+    # Not begun from here on, but cancelled.
+    expires_at = models.DateTimeField(null=True, blank=True)
+    # Seconds to keep it once it has finished; NULL stands for RETENTION, a negative
+    # number for ever.
+    retention = models.IntegerField(null=True, blank=True)
+    # Held against other jobs of the task while this one is alive, and until
+    # `unique_until` after it has finished.
     unique_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
+    unique_until = models.DateTimeField(null=True, blank=True)
+    # The row that it is about: "app.model", and its key as text.
+    subject_type = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001
+    subject_id = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
+    # The job that this one repeats.
+    duplicate_of = models.UUIDField(null=True, blank=True, editable=False)
     concurrency_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
     tags = models.JSONField(default=list, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
@@ -108,8 +126,25 @@ class Job(models.Model):
                 name="claimq_job_unsuccessful",
                 condition=Q(state__in=[State.FAILED, State.CANCELLED]),
             ),
+            models.Index(
+                fields=["subject_type", "subject_id", "id"],
+                name="claimq_job_subject",
+                condition=Q(subject_type__isnull=False),
+            ),
+            # What is to be deleted earlier than RETENTION says.
+            models.Index(
+                fields=["finished_at"],
+                name="claimq_job_retention",
+                condition=Q(retention__isnull=False, finished_at__isnull=False),
+            ),
         ]
         constraints = [
+            models.UniqueConstraint(
+                fields=["task", "unique_key"],
+                name="claimq_job_unique_key",
+                condition=Q(unique_key__isnull=False)
+                & (Q(state__in=ALIVE) | Q(unique_until__isnull=False)),
+            ),
             models.CheckConstraint(
                 name="claimq_job_state_known", condition=Q(state__in=State.values)
             ),

@@ -39,6 +39,8 @@ class Worker(models.Model):
     queues = models.JSONField(default=list)
     concurrency = models.PositiveSmallIntegerField()
     state = models.CharField(max_length=8, choices=State.choices, default=State.RUNNING)
+    # Jobs claimed a second of late, by queue.
+    rates = models.JSONField(default=dict)
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
 

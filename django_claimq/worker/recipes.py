@@ -9,10 +9,11 @@ from asgiref.sync import iscoroutinefunction
 
 from django_claimq.compat import Task
 from django_claimq.conf import Options
-from django_claimq.definition import UNSET, ClaimqTask
+from django_claimq.definition import ClaimqTask
 from django_claimq.lookup import find_task
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.results import claimed_task
+from django_claimq.task_options import UNSET
 
 # Tags may differ from job to job: beyond so many recipes they are all worked out anew.
 _MOST = 1000

@@ -4,7 +4,7 @@ import pytest
 
 from django_claimq import ClaimqTask, Steps, enqueue_many, task
 from django_claimq.compat import InvalidTask, Task
-from django_claimq.definition import UNSET
+from django_claimq.task_options import UNSET
 from tests import tasks
 
 STEPS = Steps([5, 60])
