@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from django_claimq.backoff import Backoff
 from django_claimq.compat import (
@@ -31,9 +41,13 @@ from django_claimq.task_options import (
     contradiction,
     parse,
 )
+from django_claimq.task_result import ClaimqResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Each task by its path, for `manage.py check`.
+defined: dict[str, ClaimqTask[..., Any]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +140,7 @@ class ClaimqTask(GenericTask[P, R]):
         # Not super(): a slotted dataclass is a new class, which zero-argument
         # super() does not know.
         GenericTask.__post_init__(self)
+        defined.setdefault(self.module_path, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By the path of its function, on every Django; a copy of a stored task is not
@@ -168,6 +183,17 @@ class ClaimqTask(GenericTask[P, R]):
             "tags": tags,
         }
         return replace(self, **{name: value for name, value in asked.items() if value is not None})
+
+    if TYPE_CHECKING:
+        # Django's own; their results are ours.
+
+        def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> ClaimqResult[P, R]: ...
+
+        async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> ClaimqResult[P, R]: ...
+
+        def get_result(self, result_id: str) -> ClaimqResult[P, R]: ...
+
+        async def aget_result(self, result_id: str) -> ClaimqResult[P, R]: ...
 
 
 _DEFAULTS: Final[Mapping[str, Any]] = {

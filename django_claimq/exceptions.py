@@ -1,4 +1,5 @@
 from datetime import timedelta
+from uuid import UUID
 
 from django_claimq.durations import seconds
 
@@ -11,8 +12,20 @@ class InvalidArguments(ClaimqError, TypeError):
     """The arguments of an enqueue cannot be stored or do not fit the task."""
 
 
+class DuplicateJob(ClaimqError):
+    """A job was not enqueued, since another one has its unique_key; `job_id` is that one's."""
+
+    def __init__(self, task: str, key: str, job_id: UUID) -> None:
+        super().__init__(f"{task} is there already with the unique_key {key!r}: job {job_id}.")
+        self.job_id = job_id
+
+
 class TaskNotFound(ClaimqError):
     """The stored path of a job leads to no task."""
+
+
+class RowMissing(ClaimqError):
+    """A row that was an argument of the job is gone."""
 
 
 class WorkerLost(ClaimqError):
@@ -35,8 +48,24 @@ class JobCancelled(ClaimqError):
     """The job was cancelled by a person or by its task."""
 
 
+class JobExpired(JobCancelled):
+    """The job was not begun in time, so it was cancelled."""
+
+
+class SubjectDeleted(JobCancelled):
+    """The row that the job was about is gone, so it was cancelled."""
+
+
 class TaskTimeout(ClaimqError, TimeoutError):
     """The attempt ran past its timeout."""
+
+
+class ResultTimeout(ClaimqError, TimeoutError):
+    """The job had not finished by the end of the time that somebody was ready to wait."""
+
+
+class WaitInTransaction(ClaimqError):
+    """Somebody waits for a job inside a transaction, where its end could never be seen."""
 
 
 class WorkerIdTaken(ClaimqError):

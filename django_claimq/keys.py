@@ -40,7 +40,7 @@ def check_key_maker(function: Callable[..., Any], takes_context: bool, maker: Ke
         return
     if not maker:
         raise ValueError("is an empty text, which would be the same for all jobs")
-    for name in _names(maker):
+    for name in names_in(maker):
         if not name or name.isdecimal():
             raise ValueError(f"{maker!r} has a field without a name: write {{order_id}}")
         if not accepts(function, takes_context, name):
@@ -98,10 +98,12 @@ class _Filler(Formatter):
 _filler = _Filler()
 
 
-def _names(template: str) -> Iterator[str]:
-    for _, field, _, _ in _filler.parse(template):
-        if field is not None:
-            yield field.partition(".")[0].partition("[")[0]
+def names_in(maker: KeyMaker | None) -> Iterator[str]:
+    """The arguments that a template shows."""
+    if isinstance(maker, str) and not isinstance(maker, LiteralKey):
+        for _, field, _, _ in _filler.parse(maker):
+            if field is not None:
+                yield field.partition(".")[0].partition("[")[0]
 
 
 def _short(key: str) -> str:

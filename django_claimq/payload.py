@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_claimq.compat import normalize_json
 from django_claimq.flaws import MAX_DEPTH, first_unstorable, suspicious, unexplained
+
+# Keys of Job.metadata.
+_VERSION = "claimq_version"
+_SENSITIVE = "claimq_sensitive"
 
 #: The key of the dict that stands for a result which could not be stored.
 MARKER = "__claimq__"
@@ -43,6 +48,28 @@ def encode_result(value: Any, *, limit: int) -> Any:
     if suspicious(text, decoded, MAX_DEPTH) and (flaw := first_unstorable(decoded)):
         return unstorable(str(flaw))
     return decoded
+
+
+def described(
+    metadata: Mapping[str, Any], version: int, sensitive: Sequence[str]
+) -> dict[str, Any]:
+    """The metadata of a job with what has to be known of its arguments."""
+    known: dict[str, Any] = {_VERSION: version} if version > 1 else {}
+    if sensitive:
+        known[_SENSITIVE] = list(sensitive)
+    return {**metadata, **known}
+
+
+def version_of(metadata: Any) -> int:
+    """Of the arguments of the job with this metadata."""
+    version = metadata.get(_VERSION, 1) if isinstance(metadata, Mapping) else 1
+    return version if isinstance(version, int) else 1
+
+
+def sensitive_in(metadata: Any) -> tuple[str, ...]:
+    """The names of the arguments of the job with this metadata that must not be shown."""
+    names = metadata.get(_SENSITIVE) if isinstance(metadata, Mapping) else None
+    return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
 def decode(text: str) -> Any:

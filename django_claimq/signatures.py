@@ -25,6 +25,13 @@ def parameters(function: Callable[..., Any], takes_context: bool) -> Mapping[str
 
 
 @lru_cache(maxsize=1024)
+def positional(function: Callable[..., Any], takes_context: bool) -> Sequence[str]:
+    """The names of those that a caller may fill without naming them, in order."""
+    found = parameters(function, takes_context).items()
+    return tuple(name for name, one in found if one.kind in _POSITIONAL)
+
+
+@lru_cache(maxsize=1024)
 def positions(
     function: Callable[..., Any], takes_context: bool, count: int, keywords: tuple[str, ...]
 ) -> Sequence[str]:
@@ -34,10 +41,7 @@ def positions(
     """
     context = int(takes_context)
     signature(function).bind(*[None] * (context + count), **dict.fromkeys(keywords))
-    names = [
-        name for name, one in signature(function).parameters.items() if one.kind in _POSITIONAL
-    ]
-    return tuple(names[context:])
+    return positional(function, takes_context)
 
 
 def bound(

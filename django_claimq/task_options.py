@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypedDict, get_args
 
 from django_claimq.backoff import Backoff
 from django_claimq.durations import Duration, seconds, size
-from django_claimq.keys import KeyMaker, LiteralKey, check_key_maker
-from django_claimq.signatures import accepts
+from django_claimq.keys import KeyMaker, LiteralKey, check_key_maker, names_in
+from django_claimq.signatures import Parameter, accepts, parameters
 from django_claimq.subjects import Subject
 
 MAX_ATTEMPTS_LIMIT = 32_767
@@ -167,6 +167,9 @@ def _names(task: Any, value: Any) -> tuple[str, ...]:
     for name in names:
         if not accepts(task.func, task.takes_context, name):
             raise ValueError(f"{name!r} is no argument of the task")
+        parameter = parameters(task.func, task.takes_context).get(name)
+        if parameter is not None and parameter.kind is Parameter.VAR_KEYWORD:
+            raise ValueError(f"{name!r} takes any keywords: name those that are sensitive")
     return names
 
 
@@ -236,6 +239,13 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], Callable[[Any], str]], ...] = (
         lambda task: (
             "drops what comes within the period, on_conflict='replace' takes it instead: "
             "leave one of them out"
+        ),
+    ),
+    (
+        "unique_key",
+        lambda task: not {*task.sensitive} & {*names_in(task.unique_key)},
+        lambda task: (
+            "would show a sensitive argument: make it with a function that answers a hash of it"
         ),
     ),
     (

@@ -84,6 +84,8 @@ def _copy(lines: Iterable[str], sql: str, params: None, many: bool, context: Any
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return r"\N"
     if isinstance(value, list | dict):
         return json_column(json.dumps(value))
     return str(value).translate(_ESCAPES)

@@ -9,17 +9,21 @@ from typing import Any, NamedTuple, TypeAlias
 from django.db import NotSupportedError, transaction
 from django.db.models.functions import Now
 
-from django_claimq import carried
 from django_claimq.arguments import Encoded, bind, encode_arguments
-from django_claimq.compat import Task, TaskResult
+from django_claimq.compat import Task
 from django_claimq.conf import Options
 from django_claimq.definition import ClaimqTask
+from django_claimq.exceptions import InvalidArguments
 from django_claimq.ids import uuid7_texts
+from django_claimq.keys import make_key
+from django_claimq.masking import mask_text, secrets_of
 from django_claimq.models.job import Job
-from django_claimq.queueing import copying, wakeups
-from django_claimq.queueing.results import enqueued_result, enqueued_task
-from django_claimq.queueing.transitions import due_state
-from django_claimq.states import State
+from django_claimq.queueing import copying, unique, wakeups
+from django_claimq.queueing.columns import columns_of, timing_at, timing_of
+from django_claimq.queueing.results import enqueued_result, enqueued_task, stored_result
+from django_claimq.queueing.unique import Candidate, Placed
+from django_claimq.task_result import ClaimqResult
+from django_claimq.typed import codec_of
 
 _CHUNK = 1000
 
@@ -37,42 +41,68 @@ class _Kind(NamedTuple):
 _Kinds: TypeAlias = "Mapping[int, _Kind]"
 
 
-def insert(call: Call, options: Options) -> TaskResult[..., Any]:
-    """Insert one job and return its result.
+def insert(call: Call, options: Options) -> ClaimqResult[..., Any]:
+    """Insert one job and return its result; or that of the job that has its unique key.
 
-    Raises InvalidArguments before anything is stored.
+    Raises InvalidArguments before anything is stored, and DuplicateJob.
     """
-    kind, encoded = _kind(call[0], options), _encode(call, options)
+    kind, encoded = _kind(call[0], options), encode(call, options)
+    if (key := _key(call)) is not None:
+        return _insert_unique([(kind, encoded, key)], options)[0]
     job = _job(kind, encoded)
     job.save(force_insert=True, using=options.database)
-    _wake_workers([kind.task], options)
+    wake_workers([kind.task], options)
     return _result(kind.task, job, encoded, options.database)
 
 
-def insert_many(calls: Sequence[Call], options: Options) -> list[TaskResult[..., Any]]:
+def insert_many(calls: Sequence[Call], options: Options) -> list[ClaimqResult[..., Any]]:
     """Insert many jobs, all or none, and return their results in the order of the calls.
 
-    Raises InvalidArguments before anything is stored.
+    For a call whose unique key is taken it is the result of the job that has it. Raises
+    InvalidArguments before anything is stored, and DuplicateJob.
     """
     tasks = {id(task): task for task, _, _ in calls}
     kinds = {key: _kind(task, options) for key, task in tasks.items()}
-    encoded = [_encode(call, options) for call in calls]
+    encoded = [encode(call, options) for call in calls]
+    if not any(isinstance(task, ClaimqTask) and task.unique_key for task in tasks.values()):
+        return _insert_plain(calls, kinds, encoded, options)
+    keys = [_key(call) for call in calls]
+    plain = [number for number, key in enumerate(keys) if key is None]
+    keyed = [
+        (number, (kinds[id(calls[number][0])], encoded[number], key))
+        for number, key in enumerate(keys)
+        if key is not None
+    ]
+    with transaction.atomic(using=options.database):
+        unkeyed = _insert_plain(
+            [calls[number] for number in plain], kinds, [encoded[one] for one in plain], options
+        )
+        found = _insert_unique([one for _, one in keyed], options)
+    numbers = [*plain, *(number for number, _ in keyed)]
+    by_number = dict(zip(numbers, [*unkeyed, *found], strict=True))
+    return [by_number[number] for number in range(len(calls))]
+
+
+def _insert_plain(
+    calls: Sequence[Call], kinds: _Kinds, encoded: Sequence[Encoded], options: Options
+) -> list[ClaimqResult[..., Any]]:
+    tasks = {id(task): task for task, _, _ in calls}
     using = options.database
     if calls and copying.is_open(using):
         try:
             with transaction.atomic(using=using):
-                _wake_workers(tasks.values(), options)
+                wake_workers(tasks.values(), options)
                 return _copy(calls, kinds, encoded, using)
         except NotSupportedError:
             pass  # A table with row-level security takes INSERT alone.
     with transaction.atomic(using=using):
-        _wake_workers(tasks.values(), options)
+        wake_workers(tasks.values(), options)
         return _create(calls, kinds, encoded, using)
 
 
 def _create(
     calls: Sequence[Call], kinds: _Kinds, encoded: Sequence[Encoded], using: str
-) -> list[TaskResult[..., Any]]:
+) -> list[ClaimqResult[..., Any]]:
     pairs = [(kinds[id(call[0])], one) for call, one in zip(calls, encoded, strict=True)]
     jobs = [_job(kind, one) for kind, one in pairs]
     Job.objects.using(using).bulk_create(jobs, batch_size=_CHUNK)
@@ -83,15 +113,13 @@ def _create(
 
 def _copy(
     calls: Sequence[Call], kinds: _Kinds, encoded: Sequence[Encoded], using: str
-) -> list[TaskResult[..., Any]]:
+) -> list[ClaimqResult[..., Any]]:
     now = copying.clock(using)
-    kinds = {key: _timed(kind, now) for key, kind in kinds.items()}
-    names = ["id", "args", "kwargs", *kinds[id(calls[0][0])].columns]
-    rest = copying.defaults(Job, names)
-    ends = {
-        key: copying.joined([*kind.columns.values(), *rest.values()]) for key, kind in kinds.items()
-    }
-    results: list[TaskResult[..., Any]] = []
+    kinds = {id(task): _timed(kinds[id(task)], now) for task, _, _ in calls}
+    names = {name: None for kind in kinds.values() for name in kind.columns}
+    rest = {**names, **copying.defaults(Job, ["id", "args", "kwargs", "run_after", "enqueued_at"])}
+    ends = {key: copying.joined({**rest, **kind.columns}.values()) for key, kind in kinds.items()}
+    results: list[ClaimqResult[..., Any]] = []
 
     def lines() -> Iterator[str]:
         # Made while the server reads those before.
@@ -103,47 +131,91 @@ def _copy(
             results.append(enqueued_result(kinds[key].task, job_id, one, now))
             yield f"{job_id}\t{args}\t{kwargs}\t{ends[key]}\n"
 
-    copying.insert(using, Job, [*names, *rest], lines())
+    copying.insert(using, Job, ["id", "args", "kwargs", *rest], lines())
     return results
 
 
-def _encode(call: Call, options: Options) -> Encoded:
+def _insert_unique(
+    found: Sequence[tuple[_Kind, Encoded, str]], options: Options
+) -> list[ClaimqResult[..., Any]]:
+    using = options.database
+    candidates = [_candidate(kind, encoded, key) for kind, encoded, key in found]
+    placed = unique.insert(using, candidates)
+    changed = [
+        kind.task
+        for (kind, _, _), one in zip(found, placed, strict=True)
+        if one.is_new or one.replaced
+    ]
+    wake_workers(changed, options)
+    return [
+        _placed_result(kind.task, one, encoded, using)
+        for (kind, encoded, _), one in zip(found, placed, strict=True)
+    ]
+
+
+def _candidate(kind: _Kind, encoded: Encoded, key: str) -> Candidate:
+    task = kind.task
+    assert isinstance(task, ClaimqTask)  # noqa: S101
+    job = _job(kind, encoded)
+    # Not left to the defaults of the table: they may have to replace those of another job.
+    job.enqueued_at = Now()
+    if task.run_after is None:
+        job.run_after = Now()
+    job.unique_key = key
+    if isinstance(task.unique_for, float):
+        job.unique_until = Now() + timedelta(seconds=task.unique_for)
+    return Candidate(job, task.on_conflict)
+
+
+def _placed_result(
+    task: Task[..., Any], placed: Placed, encoded: Encoded, using: str
+) -> ClaimqResult[..., Any]:
+    if placed.is_new:
+        return _result(task, placed.job, encoded, using)
+    return stored_result(placed.job, is_new=False)
+
+
+def encode(call: Call, options: Options) -> Encoded:
+    """The arguments of a job. Raises InvalidArguments, without what is sensitive."""
     task, args, kwargs = call
-    return encode_arguments(
-        args,
-        dict(kwargs),
-        task=task.module_path,
-        names=bind(task, args, kwargs),
-        limit=options.max_payload,
-    )
+    names = bind(task, args, kwargs)
+    try:
+        if isinstance(task, ClaimqTask) and task.typed:
+            args, kwargs = codec_of(task.func, task.takes_context).encode(args, kwargs)
+        return encode_arguments(
+            args, dict(kwargs), task=task.module_path, names=names, limit=options.max_payload
+        )
+    except InvalidArguments as error:
+        if not (isinstance(task, ClaimqTask) and task.sensitive):
+            raise
+        secrets = secrets_of(task.sensitive, names, args, kwargs)
+        raise InvalidArguments(mask_text(str(error), secrets)) from None
+
+
+def _key(call: Call) -> str | None:
+    task, args, kwargs = call
+    if not isinstance(task, ClaimqTask) or task.unique_key is None:
+        return None
+    return make_key(task.unique_key, task.func, task.takes_context, args, kwargs)
 
 
 def _kind(task: Task[..., Any], options: Options) -> _Kind:
-    ours = task if isinstance(task, ClaimqTask) else None
-    columns = {
-        "task": task.module_path,
-        "queue_name": task.queue_name,
-        "backend": task.backend,
-        "priority": task.priority,
-        "max_attempts": (ours and ours.max_attempts) or options.max_attempts,
-        "tags": list(ours.tags) if ours else [],
-        "metadata": carried.collect(),
-    }
-    return _Kind(task, columns)
+    return _Kind(task, columns_of(task, options))
 
 
 def _job(kind: _Kind, encoded: Encoded) -> Job:
-    timing = _timing(kind.task.run_after)
+    timing = timing_of(kind.task)
     return Job(args=encoded.args, kwargs=encoded.kwargs, **kind.columns, **timing)
 
 
-def _result(task: Task[..., Any], job: Job, encoded: Encoded, using: str) -> TaskResult[..., Any]:
+def _result(task: Task[..., Any], job: Job, encoded: Encoded, using: str) -> ClaimqResult[..., Any]:
     job = _with_times(job, using)
     task = enqueued_task(task, job.run_after, job.enqueued_at)
     return enqueued_result(task, str(job.id), encoded, job.enqueued_at)
 
 
-def _wake_workers(tasks: Iterable[Task[..., Any]], options: Options) -> None:
+def wake_workers(tasks: Iterable[Task[..., Any]], options: Options) -> None:
+    """Wake those that serve the queues of these tasks, if their jobs are due soon."""
     if not options.listen:
         return
     soon = {task.queue_name for task in tasks if _is_soon(task.run_after, options)}
@@ -160,23 +232,11 @@ def _is_soon(run_after: Any, options: Options) -> bool:
     return bool(run_after.total_seconds() < 2 * options.poll_interval)
 
 
-def _timing(run_after: Any) -> dict[str, Any]:
-    """State and time to run; the database's clock decides, also over a delay."""
-    if run_after is None:
-        return {"state": State.READY}
-    if isinstance(run_after, timedelta):
-        state = State.SCHEDULED if run_after > timedelta(0) else State.READY
-        return {"state": state, "run_after": Now() + run_after}
-    return {"state": due_state(run_after), "run_after": run_after}
-
-
 def _timed(kind: _Kind, now: datetime) -> _Kind:
     """With state and times, where the database's clock has been read."""
-    asked: Any = kind.task.run_after
-    run_after = now + (asked or timedelta(0)) if isinstance(asked, timedelta | None) else asked
-    state = State.SCHEDULED if run_after > now else State.READY
-    times = {"state": state.value, "run_after": run_after, "enqueued_at": now}
-    return _Kind(enqueued_task(kind.task, run_after, now), {**kind.columns, **times})
+    times = timing_at(kind.task, now)
+    task = enqueued_task(kind.task, times["run_after"], now)
+    return _Kind(task, {**kind.columns, **times})
 
 
 def _with_times(job: Job, using: str) -> Job:
