@@ -9,9 +9,12 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
+from django.db import router
 
 from django_claimq.compat import DEFAULT_TASK_QUEUE_NAME, task_backends
 from django_claimq.conf import Reading, read
+from django_claimq.definition import ClaimqTask, defined
+from django_claimq.typed import flaws_of
 
 _ONE_QUEUE = [DEFAULT_TASK_QUEUE_NAME]
 _ENGINES = ("postgresql", "mysql", "sqlite3", "postgis", "spatialite")
@@ -25,6 +28,33 @@ def check(alias: str, params: Mapping[str, Any], reading: Reading) -> Iterator[C
         yield Error(f"TASKS[{alias!r}]: {problem.message}", hint=problem.hint, id="claimq.E002")
     yield from _check_database(reading.options.database)
     yield from _check_shared_queues(alias, params, reading.options.database)
+    for task in list(defined.values()):
+        if task.backend == alias and (found := flaw_of(task, reading.options.database)):
+            text, hint, id = found
+            yield Error(f"{task.module_path}: {text}", hint=hint, id=id)
+
+
+def flaw_of(task: ClaimqTask[..., Any], database: str) -> tuple[str, str, str] | None:
+    """What is wrong with a task whose jobs are kept in that database, once all models are known.
+
+    The problem, its fix, and the id of the check; None if nothing is.
+    """
+    if task.typed and (problem := flaws_of(task.func, task.takes_context)):
+        return problem, "Annotate it with what it is given, or leave typed=True out.", "claimq.E007"
+    if task.atomic and not _is_written_to(database):
+        return (
+            f"atomic=True cannot hold: its jobs are in the database {database!r}, and no model is "
+            "written there, so that its writes and its completion are no single transaction.",
+            "Keep the jobs in the database that the task writes to (OPTIONS['DATABASE']), "
+            "or leave atomic=True out.",
+            "claimq.E008",
+        )
+    return None
+
+
+def _is_written_to(database: str) -> bool:
+    models = [model for model in apps.get_models() if model._meta.app_label != "django_claimq"]
+    return not models or any(router.db_for_write(model) == database for model in models)
 
 
 def _check_app() -> Iterator[CheckMessage]:

@@ -34,15 +34,16 @@ _COLUMNS = (
     "run_after",
     "enqueued_at",
     "started_at",
+    "expires_at",
 )
-_JSON_COLUMNS = ("args", "kwargs", "history", "tags", "metadata")
+_JSON_COLUMNS = ("args", "kwargs", "history", "tags", "metadata", "checkpoint", "steps")
 
 
 class ClaimedJob(NamedTuple):
     """What a worker knows of the job that it claimed, as the row was at the claim.
 
-    `fence` and `attempt` are those of this claim. args, kwargs, history, tags and
-    metadata are JSON text.
+    `fence` and `attempt` are those of this claim. args, kwargs, history, tags, metadata,
+    checkpoint and steps are JSON text.
     """
 
     id: UUID
@@ -62,6 +63,9 @@ class ClaimedJob(NamedTuple):
     tags: str
     metadata: str
     claimed_at: datetime
+    expires_at: datetime | None = None
+    checkpoint: str | None = None
+    steps: str | None = None
 
     @property
     def claim(self) -> Claim:
@@ -141,21 +145,39 @@ def unpack(turn: Turn) -> list[ClaimedJob]:
             enqueued_at,
             claimed_at if started_at is None else at(started_at, zone),
         )
-        jobs.append(ClaimedJob._make((*row[:8], *times, *row[11:], claimed_at)))
+        expires_at = None if row[16] is None else at(row[16], zone)
+        jobs.append(
+            ClaimedJob._make(
+                (*row[:8], *times, *row[11:16], claimed_at, expires_at, row[17], row[18])
+            )
+        )
     return jobs if settings.USE_TZ else list(map(_naive, jobs))
 
 
 def claim_singly(owner: Owner, queues: Sequence[str], limit: int, lease: float) -> list[ClaimedJob]:
     """Claim job by job, each in a transaction of its own: slow, right on any engine."""
     rows = _due(owner.using, queues, limit)
-    return [_claimed(row) for row in rows if _claim_one(owner, row, lease)]
+    return [job for row in rows if (job := _claim_one(owner, row, lease)) is not None]
 
 
-def _claim_one(owner: Owner, row: dict[str, Any], lease: float) -> bool:
-    def work() -> int:
-        return transitions.claim(owner, [row["id"]], row["fence"], lease)
+def claim_job(owner: Owner, job_id: UUID, lease: float) -> ClaimedJob | None:
+    """Claim this one, whatever is more urgent; None where it is not READY."""
+    ready = Job.objects.using(owner.using).filter(id=job_id, state=State.READY)
+    row = _in_order(ready).first()
+    return None if row is None else _claim_one(owner, row, lease)
 
-    return database.run(owner.using, work) == 1
+
+def _claim_one(owner: Owner, row: dict[str, Any], lease: float) -> ClaimedJob | None:
+    def work() -> ClaimedJob | None:
+        if not transitions.claim(owner, [row["id"]], row["fence"], lease):
+            return None
+        # It may have been replaced since it was read; from now on it cannot be.
+        mine = _in_order(Job.objects.using(owner.using).filter(id=row["id"]))
+        read = mine.annotate(at=F("claimed_at")).get()
+        before = {"fence": row["fence"], "attempt": read["attempt"] - 1, "now": read["at"]}
+        return _claimed({**read, **before})
+
+    return database.run(owner.using, work)
 
 
 def _lock_due(using: str, queues: Sequence[str], limit: int) -> list[dict[str, Any]]:
@@ -182,7 +204,10 @@ def _lock_due_in(using: str, queue: str) -> Any:
 
 def _due_in(using: str, queue: str) -> Any:
     # One queue at a time: `IN` over several cannot walk the index in claim order.
-    jobs = _ready(using, queue)
+    return _in_order(_ready(using, queue))
+
+
+def _in_order(jobs: Any) -> Any:
     texts = {f"{name}_text": Cast(name, TextField()) for name in _JSON_COLUMNS}
     return jobs.order_by(*_ORDER).values(*_COLUMNS, now=Now(), **texts)
 

@@ -61,13 +61,16 @@ def exception_path(error: BaseException) -> str:
 
 def summary(error: BaseException) -> str:
     """The exception and the first line of its message, for one line of a log."""
-    try:
-        message = str(error).strip().partition("\n")[0]
-    except Exception:  # An exception may break anything that looks at it.
-        message = ""
-    path = exception_path(error)
-    line = clean_text(f"{path}: {message}" if message else path)
+    path, first_line = exception_path(error), message(error).strip().partition("\n")[0]
+    line = clean_text(f"{path}: {first_line}" if first_line else path)
     return line if len(line) <= _SUMMARY else f"{line[:_SUMMARY]}..."
+
+
+def message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # An exception may break anything that looks at it.
+        return ""
 
 
 def describe(error: BaseException) -> str:

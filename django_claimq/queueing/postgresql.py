@@ -68,7 +68,8 @@ RETURNING id, fence, attempt, max_attempts, task, queue_name, backend, priority,
     extract(epoch FROM nullif(run_after, enqueued_at))::float8,
     extract(epoch FROM enqueued_at)::float8,
     extract(epoch FROM nullif(started_at, {_NOW}))::float8,
-    args::text, kwargs::text, history::text, tags::text, metadata::text
+    args::text, kwargs::text, history::text, tags::text, metadata::text,
+    extract(epoch FROM expires_at)::float8, checkpoint::text, steps::text
 """  # noqa: S608
 
 

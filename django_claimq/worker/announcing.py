@@ -71,11 +71,12 @@ class Announcer:
         with tidy_connections("A signal receiver"):
             for run in runs:
                 try:
-                    self._announce_one(run, lines=lines)
+                    self.announce(run, lines=lines)
                 except Exception:
                     logger.exception("Announcing job %s failed", run.job.id)
 
-    def _announce_one(self, run: Run, *, lines: bool) -> None:
+    def announce(self, run: Run, *, lines: bool = True) -> None:
+        """Tell of one run, in this thread, and by a line in the log unless told otherwise."""
         job = run.job
         match run.outcome:
             case Succeeded(value):

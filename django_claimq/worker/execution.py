@@ -11,19 +11,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import close_old_connections
+from asgiref.sync import sync_to_async
+from django.db import Error, close_old_connections
 
 from django_claimq import carried
 from django_claimq.arguments import bind
-from django_claimq.compat import Task, task_started
+from django_claimq.compat import task_started
 from django_claimq.conf import Options
 from django_claimq.context import ClaimqContext
-from django_claimq.exceptions import ClaimqError, TaskNotFound
+from django_claimq.definition import ClaimqTask
+from django_claimq.exceptions import ClaimLost, ClaimqError, TaskNotFound
 from django_claimq.payload import decode
 from django_claimq.queueing.claiming import ClaimedJob
+from django_claimq.queueing.notes import Notes
 from django_claimq.queueing.outcomes import Failed, Outcome, Postponed
 from django_claimq.queueing.transitions import Owner
 from django_claimq.worker import judging
+from django_claimq.worker.admission import admit
+from django_claimq.worker.atomic import OwnTransaction
 from django_claimq.worker.audience import Audience, has_others
 from django_claimq.worker.connections import tidy_up
 from django_claimq.worker.event_loop import AsyncSeat
@@ -72,7 +77,7 @@ def execute(run: Run, recipe: Recipe, terms: Terms, seat: Seat) -> Outcome:
         close_old_connections()
     seat.take(run)
     try:
-        return _execute(run, recipe, terms, seat)
+        return perform(run, recipe, terms, seat)
     finally:
         seat.leave()
         if seat.connected:
@@ -85,35 +90,59 @@ async def aexecute(run: Run, recipe: Recipe, terms: Terms, seat: AsyncSeat) -> O
     await seat.freshen()
     seat.take(run)
     try:
-        return await _aexecute(run, recipe, terms, seat)
+        return await aperform(run, recipe, terms, seat)
     finally:
         await seat.tidy(f"{run.job.task} {run.job.id}")
         seat.leave()
 
 
-def _execute(run: Run, recipe: Recipe, terms: Terms, seat: Seat) -> Outcome:
-    if unusable := prepare(run, recipe, terms):
+def perform(run: Run, recipe: Recipe, terms: Terms, seat: Seat) -> Outcome:
+    """The same, on connections that are taken and left as they are."""
+    if unusable := prepare(run, recipe, terms) or admitted(run, recipe, terms):
         return unusable
     run.interrupt = lambda reason: seat.cancel_queries(run)
     run.control.limit(recipe.timeout)
     if terms.audience.hears(task_started):
         task_started.send_robust(sender=terms.sender, task_result=run.result)
-    pid = os.getpid()
     began = time.perf_counter()
     try:
-        value = _call(run, recipe.task)
+        return _attempt_atomic(run, recipe, terms) if recipe.atomic else _attempt(run, terms)
     except BaseException as error:  # User code may raise anything, SystemExit too.
-        run.duration = time.perf_counter() - began
-        no_way_out_for_forks(pid, error)
+        run.error = error
         return judging.raised(error, run, recipe.task, terms.options)
-    run.duration = time.perf_counter() - began
+    finally:
+        run.duration = time.perf_counter() - began
+        _save_notes(run)
+
+
+def _attempt(run: Run, terms: Terms) -> Outcome:
+    pid = os.getpid()
+    try:
+        value = _call(run, terms)
+    except BaseException as error:
+        no_way_out_for_forks(pid, error)
+        raise
     no_way_out_for_forks(pid)
     return judging.returned(value, terms.options)
 
 
-async def _aexecute(run: Run, recipe: Recipe, terms: Terms, seat: AsyncSeat) -> Outcome:
-    task = recipe.task
-    if unusable := prepare(run, recipe, terms):
+def _attempt_atomic(run: Run, recipe: Recipe, terms: Terms) -> Outcome:
+    own = OwnTransaction(run, terms.owner, terms.options)
+    pid = os.getpid()
+    own.begin()
+    try:
+        value = _call(run, terms)
+    except BaseException as error:
+        no_way_out_for_forks(pid, error)
+        own.roll_back(error)
+        raise
+    no_way_out_for_forks(pid)
+    return own.complete(value)
+
+
+async def aperform(run: Run, recipe: Recipe, terms: Terms, seat: Seat) -> Outcome:
+    """The same, on connections that are taken and left as they are."""
+    if unusable := prepare(run, recipe, terms) or await _aadmitted(run, recipe, terms):
         return unusable
     # The framework's own receiver only logs; others may use the ORM.
     if has_others(task_started):
@@ -122,7 +151,10 @@ async def _aexecute(run: Run, recipe: Recipe, terms: Terms, seat: AsyncSeat) -> 
         task_started.send_robust(sender=terms.sender, task_result=run.result)
     loop = asyncio.get_running_loop()
     # A task of its own, so that a late cancel cannot hit what comes after it.
-    run.coroutine = coroutine = _attempt(run, task)
+    run.coroutine = coroutine = _caught(run, terms)
+    own = OwnTransaction(run, terms.owner, terms.options) if recipe.atomic else None
+    if own is not None:
+        await sync_to_async(own.begin)()
     awaiting = loop.create_task(coroutine)
 
     def cancel() -> None:
@@ -141,16 +173,35 @@ async def _aexecute(run: Run, recipe: Recipe, terms: Terms, seat: AsyncSeat) -> 
         value, error = await awaiting
     except asyncio.CancelledError as cancelled:  # Before its first step.
         value, error = None, cancelled
-    run.duration = time.perf_counter() - began
+    try:
+        return await _judge(run, terms, own, value, error)
+    except Exception as late:  # From the end of its own transaction.
+        run.error = late
+        return judging.raised(late, run, recipe.task, terms.options)
+    finally:
+        run.duration = time.perf_counter() - began
+        if run.notes is not None and run.notes.is_unsaved:
+            await sync_to_async(_save_notes)(run)
+
+
+async def _judge(
+    run: Run, terms: Terms, own: OwnTransaction | None, value: Any, error: BaseException | None
+) -> Outcome:
+    assert run.task is not None  # noqa: S101
     if error is not None:
-        return judging.raised(error, run, task, terms.options)
+        run.error = error
+        if own is not None:
+            await sync_to_async(own.roll_back)(error)
+        return judging.raised(error, run, run.task, terms.options)
+    if own is not None:
+        return await sync_to_async(own.complete)(value)
     return judging.returned(value, terms.options)
 
 
-async def _attempt(run: Run, task: Task[..., Any]) -> tuple[Any, BaseException | None]:
+async def _caught(run: Run, terms: Terms) -> tuple[Any, BaseException | None]:
     pid = os.getpid()
     try:
-        value = await _call(run, task)
+        value = await _call(run, terms)
     except BaseException as error:  # Some of these would end the event loop.
         no_way_out_for_forks(pid, error)
         return None, error
@@ -169,7 +220,8 @@ def prepare(run: Run, recipe: Recipe, terms: Terms) -> Outcome | None:
         kwargs = decode(job.kwargs) if job.kwargs != "{}" else {}
         if not (isinstance(args, list) and isinstance(kwargs, dict)):
             raise ValueError("The stored arguments are not a list and a dict.")
-        bind(recipe.task, args, kwargs)
+        if not recipe.is_special:
+            bind(recipe.task, args, kwargs)
         if job.history != "[]":
             decode(job.history)
         if job.metadata == "{}":
@@ -184,12 +236,46 @@ def prepare(run: Run, recipe: Recipe, terms: Terms) -> Outcome | None:
     return None
 
 
-def _call(run: Run, task: Task[..., Any]) -> Any:
+def admitted(run: Run, recipe: Recipe, terms: Terms) -> Outcome | None:
+    """The outcome of a run that may not begin."""
+    if not recipe.is_special and run.job.expires_at is None:
+        return None
+    try:
+        unusable = admit(run, recipe, terms.owner)
+    except TaskNotFound as error:
+        return _unknown(run.job, error, terms.options)
+    except Error as error:  # The database was asked for rows.
+        return judging.raised(error, run, recipe.task, terms.options)
+    return unusable and judging.concealed(unusable, run, recipe.task)
+
+
+async def _aadmitted(run: Run, recipe: Recipe, terms: Terms) -> Outcome | None:
+    if recipe.is_special:
+        return await sync_to_async(admitted)(run, recipe, terms)
+    return admitted(run, recipe, terms)
+
+
+def _call(run: Run, terms: Terms) -> Any:
+    task = run.task
+    assert task is not None  # noqa: S101
+    args, kwargs = run.call or (run.args, run.kwargs)
     if not task.takes_context:
-        return task.func(*run.args, **run.kwargs)
+        return task.func(*args, **kwargs)
     assert run.result is not None  # noqa: S101
-    context = ClaimqContext(task_result=run.result, control=run.control)
-    return task.func(context, *run.args, **run.kwargs)
+    atomic = isinstance(task, ClaimqTask) and task.atomic
+    run.notes = Notes(terms.owner, run.job, limit=terms.options.max_result, atomic=atomic)
+    context = ClaimqContext(task_result=run.result, control=run.control, notebook=run.notes)
+    return task.func(context, *args, **kwargs)
+
+
+def _save_notes(run: Run) -> None:
+    """Write what the run noted last; if that fails, its outcome meets the same trouble."""
+    if run.notes is None or not run.notes.is_unsaved or run.settled:
+        return
+    try:
+        run.notes.save()
+    except (ClaimLost, Error) as error:
+        logger.debug("The last notes of job %s were not written: %s", run.job.id, error)
 
 
 def _unknown(job: ClaimedJob, error: TaskNotFound, options: Options) -> Outcome:

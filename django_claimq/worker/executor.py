@@ -13,6 +13,8 @@ from django_claimq.worker.seats import Seat
 
 Errand = Callable[[], None]
 
+# Seconds without a job after which a thread closes what Django would have closed at once.
+_IDLE = 1.0
 # Seconds for errands at the end, even if there is no time for jobs.
 _LAST_ERRANDS = 1.0
 
@@ -69,10 +71,10 @@ class Executor:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _serve(self) -> None:
-        seat = Seat()
+        seat = Seat(hands_on=True)
         seat.enter()
         try:
-            while (item := self._jobs.get()) is not None:
+            while (item := self._next(seat)) is not None:
                 # In a context of its own: what it sets there, as its language, ends with it.
                 if isinstance(item, Run):
                     copy_context().run(self._work, item, seat)
@@ -80,3 +82,11 @@ class Executor:
                     copy_context().run(item)
         finally:
             connections.close_all()
+
+    def _next(self, seat: Seat) -> Run | Errand | None:
+        if seat.connected:
+            try:
+                return self._jobs.get(timeout=_IDLE)
+            except Empty:
+                seat.close_idle()
+        return self._jobs.get()

@@ -19,6 +19,7 @@ from django_claimq.models.worker import Worker
 from django_claimq.queueing import database, transitions
 from django_claimq.queueing.transitions import Owner
 from django_claimq.queueing.workers import Registration
+from django_claimq.worker.rates import Rates
 from django_claimq.worker.run import Held, Run
 
 logger = logging.getLogger("django_claimq.worker")
@@ -28,16 +29,26 @@ logger = logging.getLogger("django_claimq.worker")
 _AT_RISK = 0.8
 # Seconds between two looks for requests to stop, where no notification brings them.
 _LOOK_FOR_CANCELS = 2.0
+# Seconds between two writes of what runs note.
+_SAVE_NOTES = 1.0
 
 
 class Heartbeat:
     """Renews what the worker holds. `beat` runs in a thread with its own connection."""
 
-    def __init__(self, owner: Owner, options: Options, held: Held, registration: Registration):
+    def __init__(
+        self,
+        owner: Owner,
+        options: Options,
+        held: Held,
+        registration: Registration,
+        rates: Rates,
+    ) -> None:
         self._owner = owner
         self._options = options
         self._held = held
         self._registration = registration
+        self._rates = rates
         # Start of the last beat that the database confirmed, on time.monotonic().
         self.confirmed_at = time.monotonic()
         self._next_beat = 0.0
@@ -61,11 +72,13 @@ class Heartbeat:
             self._next_beat = time.monotonic() + pause
         elif runs := self._held.snapshot():
             self._find_cancelled(runs)
+        noting = self._save_notes()
         if self._locked:
             self._wait_for_locked()
             return 0.0
         # While nothing is held too: what is claimed meanwhile may be cancelled before the beat.
-        return min(max(0.0, self._next_beat - time.monotonic()), _LOOK_FOR_CANCELS)
+        pause = _SAVE_NOTES if noting else _LOOK_FOR_CANCELS
+        return min(max(0.0, self._next_beat - time.monotonic()), pause)
 
     def beat(self) -> None:
         """Extend every lease held, tell the runs that lost theirs or are to be cancelled."""
@@ -79,6 +92,14 @@ class Heartbeat:
         if runs:
             self._find_cancelled(runs)
         self._show_alive()
+
+    def _save_notes(self) -> bool:
+        """Write what runs have noted; return whether any of them may note more."""
+        noting = [run for run in self._held.snapshot() if run.notes is not None]
+        for run in noting:
+            if run.notes is not None and run.outcome is None:
+                run.notes.save_if_free()
+        return bool(noting)
 
     def _renew(self, runs: Sequence[Run]) -> int:
         self._locked = [run for run in self._locked if run in runs]
@@ -147,7 +168,8 @@ class Heartbeat:
             run.control.stop(reason)
 
     def _show_alive(self) -> None:
-        if not self._registration.beat(self.state) and not self._registration.restore():
+        alive = self._registration.beat(self.state, self._rates.current())
+        if not alive and not self._registration.restore():
             logger.warning(
                 "Another worker has taken the id %s; each keeps its own claims, "
                 "but only one of them is listed",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import logging
 import os
 import resource
 import signal
@@ -15,7 +16,7 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
-from django.db import connections
+from django.db import Error, connections
 
 from django_claimq.compat import task_backends
 from django_claimq.exceptions import JobCancelled
@@ -30,7 +31,11 @@ from django_claimq.worker.recipes import Recipe, Recipes
 from django_claimq.worker.run import Run
 from django_claimq.worker.seats import Seat
 
+logger = logging.getLogger("django_claimq.worker")
+
 _PR_SET_PDEATHSIG = 1
+# Seconds between two writes of what the run notes.
+_SAVE_NOTES = 1.0
 
 
 def serve(input: int, output: int) -> None:
@@ -54,9 +59,10 @@ def serve(input: int, output: int) -> None:
     owner = Owner(backend.config.database, order["worker_id"])
     options = backend.config
     terms = Terms(owner, options, type(backend), backend.alias, Recipes(options), Audience())
+    threading.Thread(target=_save_notes, args=(run, owner.using), daemon=True).start()
     outcome = Context().run(_execute, run, terms, order["memory_limit"], output)
     connections.close_all()
-    write_line(output, {"outcome": write_outcome(outcome)})
+    write_line(output, {"outcome": write_outcome(outcome), "settled": run.settled})
 
 
 def _execute(run: Run, terms: Terms, memory_limit: int | None, output: int) -> Outcome:
@@ -86,6 +92,18 @@ async def _await(run: Run, recipe: Recipe, terms: Terms) -> Outcome:
     seat = AsyncSeat()
     seat.enter()
     return await aexecute(run, recipe, terms, seat)
+
+
+def _save_notes(run: Run, using: str) -> None:
+    """Write what the run notes while it goes on, as the heartbeat does for those in threads."""
+    while True:
+        time.sleep(_SAVE_NOTES)
+        try:
+            if run.notes is not None:
+                run.notes.save_if_free()
+        except Error as error:
+            logger.debug("The notes of job %s were not written: %s", run.job.id, error)
+            connections[using].close()
 
 
 def _limit_memory(limit: int | None) -> None:

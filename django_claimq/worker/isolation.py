@@ -16,7 +16,7 @@ from typing import Any
 from django.db import connections
 
 from django_claimq.exceptions import ClaimqError, JobCancelled, ProcessLost
-from django_claimq.queueing.outcomes import Outcome
+from django_claimq.queueing.outcomes import Outcome, Succeeded
 from django_claimq.worker import judging
 from django_claimq.worker.boot import boot, signals_held_back
 from django_claimq.worker.execution import Terms, prepare
@@ -161,6 +161,8 @@ class Isolation:
                 "databases": {alias: str(_name_of(alias)) for alias in connections},
             }
         )
+        if recipe.atomic:  # It may die between its commit and telling of it.
+            run.maybe = Succeeded(None)
         outcome = None
         for message in process.messages():
             if "started" in message:
@@ -168,6 +170,7 @@ class Isolation:
                 run.control.limit(recipe.timeout)
             else:
                 outcome = read_outcome(message["outcome"])
+                run.settled = message["settled"]
                 break
         run.duration = time.perf_counter() - began
         code = process.end(within=None if outcome is None else _ENDS_WITHIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import Any
 
 from django.db import Error as DjangoDatabaseError
@@ -21,11 +22,14 @@ from django_claimq.exceptions import (
     Snooze,
     TaskNotFound,
     TaskTimeout,
+    WorkerLost,
     WorkerStopping,
 )
 from django_claimq.lookup import find_task
+from django_claimq.masking import MASK, mask_text, secrets_of
 from django_claimq.payload import encode_result
 from django_claimq.queueing.claiming import ClaimedJob
+from django_claimq.queueing.history import Reported, describe, exception_path, message
 from django_claimq.queueing.outcomes import (
     Cancelled,
     Failed,
@@ -35,6 +39,7 @@ from django_claimq.queueing.outcomes import (
     Snoozed,
     Succeeded,
 )
+from django_claimq.signatures import positions
 from django_claimq.worker.run import Run
 
 logger = logging.getLogger("django_claimq.worker")
@@ -55,6 +60,32 @@ def returned(value: Any, options: Options) -> Outcome:
 
 def raised(error: BaseException, run: Run, task: Task[..., Any], options: Options) -> Outcome:
     """The outcome of a run whose task raised, or was stopped."""
+    return concealed(_raised(error, run, task, options), run, task)
+
+
+def concealed(outcome: Outcome, run: Run, task: Task[..., Any]) -> Outcome:
+    """With the task's sensitive arguments masked in what is told of the error."""
+    if not (isinstance(task, ClaimqTask) and task.sensitive):
+        return outcome
+    if not isinstance(outcome, Retried | Failed | Cancelled):
+        return outcome
+    error = outcome.error
+    try:
+        texts = [_masked(text, run, task) for text in (message(error), describe(error))]
+    except Exception:  # Not even the arguments can be read: any text may hold them.
+        texts = [MASK, f"{exception_path(error)}: {MASK}\n"]
+    return replace(outcome, error=Reported(exception_path(error), *texts))
+
+
+def _masked(text: str, run: Run, task: ClaimqTask[..., Any]) -> str:
+    # As they are stored, and as the task got them.
+    for args, kwargs in ((run.args, run.kwargs), run.call or ((), {})):
+        names = positions(task.func, task.takes_context, len(args), tuple(kwargs)) if args else ()
+        text = mask_text(text, secrets_of(task.sensitive, names, args, kwargs))
+    return text
+
+
+def _raised(error: BaseException, run: Run, task: Task[..., Any], options: Options) -> Outcome:
     match error:
         case Snooze():
             return Snoozed(error.delay)
@@ -74,6 +105,8 @@ def raised(error: BaseException, run: Run, task: Task[..., Any], options: Option
         return Failed(error)
     if isinstance(error, Retry) and error.delay is not None:
         return Retried(error, error.delay)
+    if isinstance(task, ClaimqTask) and _is_final(error, task):
+        return Failed(error)
     delay = _backoff(error, run.job, task, options)
     return Failed(error) if delay is None else Retried(error, delay)
 
@@ -85,6 +118,20 @@ def given_up(reason: ClaimqError, run: Run, options: Options) -> Outcome:
     except TaskNotFound:  # It was found when the run began.
         return Failed(reason)
     return raised(reason, run, task, options)
+
+
+def _is_final(error: BaseException, task: ClaimqTask[..., Any]) -> bool:
+    """Whether the task's own policy has no other attempt after this."""
+    if isinstance(error, Retry):
+        return False
+    if isinstance(error, WorkerLost):  # Not of its own making.
+        return task.on_crash == "fail"
+    for cls in type(error).__mro__:  # The nearest class decides.
+        if cls in task.fail_on:  # type: ignore[operator]
+            return True
+        if cls in task.retry_on:  # type: ignore[operator]
+            return False
+    return bool(task.retry_on)
 
 
 def _because(reason: ClaimqError, error: BaseException) -> BaseException:

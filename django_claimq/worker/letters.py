@@ -26,7 +26,7 @@ _OUTCOMES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (Succeeded, Retried, Failed, Cancelled, Snoozed, Released, Postponed)
 }
-_TIMES = ("run_after", "enqueued_at", "started_at", "claimed_at")
+_TIMES = ("run_after", "enqueued_at", "started_at", "claimed_at", "expires_at")
 
 
 def write_line(file: int, message: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from django_claimq.worker.mailbox import Mailbox
 from django_claimq.worker.own_connections import at_work
 from django_claimq.worker.pace import Pace
 from django_claimq.worker.plan import Plan
+from django_claimq.worker.rates import Rates
 from django_claimq.worker.run import Held, Run
 from django_claimq.worker.unpacking import Unpacker
 
@@ -70,6 +71,7 @@ class Loop:
         self._pace = Pace(plan.options.concurrency)
         self._lookout = Lookout(plan)
         self._marks = Marks()
+        self.rates = Rates()
         self._unpacker = Unpacker()
         self._unsettled: list[Run] = []
         # Taken up after the worker was told to stop.
@@ -235,6 +237,8 @@ class Loop:
             written = settling.settle_one(self._owner, _settlement(run))
             if not written and self._uncertain:
                 written = settling.landed(self._owner, _settlement(run))
+            if not written and run.maybe is not None:
+                written = settling.landed(self._owner, Settlement(run.job, run.maybe))
             del self._unsettled[0]
             if written:
                 run.outcome = written
@@ -276,6 +280,7 @@ class Loop:
         self._held.add(runs)
         if runs:
             failpoint("after_claim")
+            self.rates.count(job.queue_name for job in jobs)
         if self.stopping:
             self._unbegun += runs
             return
@@ -300,8 +305,9 @@ class Loop:
         return max(0, room)
 
     def _take_in(self, runs: list[Run]) -> None:
-        self._unsettled += runs
         self._pace.learn(runs)
+        self._unsettled += [run for run in runs if not run.settled]
+        self._close([run for run in runs if run.settled])
 
     def _release_stuck(self) -> None:
         """Release what was claimed ahead and waits behind jobs that turned out to be slow."""

@@ -30,6 +30,7 @@ from django_claimq.worker.leftovers import Leftovers
 from django_claimq.worker.limits import Limits
 from django_claimq.worker.listener import Listener
 from django_claimq.worker.loop import DatabaseGone, Loop
+from django_claimq.worker.maintenance import Maintenance
 from django_claimq.worker.own_connections import cut_if_hung, own_connection
 from django_claimq.worker.plan import Plan
 from django_claimq.worker.run import Held, Run
@@ -42,8 +43,6 @@ logger = logging.getLogger("django_claimq.worker")
 _ALIVE_BEATS = 2
 # Seconds between two looks at this process's memory and age.
 _LOOK_AT_LIMITS = 1.0
-# Seconds between two looks for rows of workers that are long dead.
-_FORGET_EVERY = 60.0
 # Seconds past DATABASE_GRACE that a thread may hang in a call to the database.
 _HANGS = 30.0
 
@@ -70,7 +69,6 @@ class WorkerProcess:
         # Its own connections, whose silence is watched.
         self._connections: list[Callable[[], Any]] = []
         self._next_look_at_limits = 0.0
-        self._next_forgetting = 0.0
         self._limits = Limits(plan)
         self._leftovers = Leftovers(plan.owns_process)
         self._isolation = Isolation(plan.command)
@@ -117,7 +115,9 @@ class WorkerProcess:
             registration = self._start_up()
             if registration is None:
                 return Ending.DONE
-            self._heartbeat = Heartbeat(plan.owner, plan.options, self._held, registration)
+            self._heartbeat = Heartbeat(
+                plan.owner, plan.options, self._held, registration, self._loop.rates
+            )
             with self._side_threads(self._heartbeat):
                 worker_started.send_robust(sender=plan.sender, worker_id=plan.worker_id)
                 on_ready()
@@ -184,12 +184,14 @@ class WorkerProcess:
 
     @contextmanager
     def _side_threads(self, heartbeat: Heartbeat) -> Iterator[None]:
-        beat = self._side_thread("heartbeat", heartbeat.step, self._plan.options.heartbeat / 2)
+        plan = self._plan
+        beat = self._side_thread("heartbeat", heartbeat.step, plan.options.heartbeat / 2)
+        maintain = Maintenance(plan.owner.using, plan.sender, plan.options)
         self._heartbeat_thread = beat
         threads: list[SideThread | Listener] = [
             beat,
-            self._side_thread("maintenance", self._maintain, self._plan.options.lease / 2),
-            self._side_thread("watch", self._look, self._plan.options.lease / 2),
+            self._side_thread("maintenance", maintain.step, plan.options.lease / 2),
+            self._side_thread("watch", self._look, plan.options.lease / 2),
         ]
         if (listener := self._listener()) is not None:
             threads.append(listener)
@@ -220,15 +222,6 @@ class WorkerProcess:
             self._loop.wake(queue)
         elif message == wakeups.CANCEL and self._heartbeat_thread is not None and len(self._held):
             self._heartbeat_thread.nudge()
-
-    def _maintain(self) -> float:
-        options, using = self._plan.options, self._plan.owner.using
-        if options.recover_stale:
-            maintenance.rescue(using, self._plan.sender)
-        if time.monotonic() >= self._next_forgetting:
-            self._next_forgetting = time.monotonic() + _FORGET_EVERY
-            maintenance.forget_dead_workers(using)
-        return options.heartbeat * random.uniform(0.85, 1.0)  # noqa: S311
 
     def _look(self) -> float:
         # Here too, since the loop may be waiting for a database that does not answer.

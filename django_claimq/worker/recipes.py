@@ -27,8 +27,17 @@ class Recipe:
     task: Task[..., Any]
     is_async: bool
     isolate: bool
+    # Itself, with all our options; None for a task of the framework's own.
+    ours: ClaimqTask[..., Any] | None
+    # Whether the row's arguments are not simply those of the call; and whether it takes a
+    # database to make these.
+    is_special: bool
     # The seconds that one attempt may take.
     timeout: float | None
+
+    @property
+    def atomic(self) -> bool:
+        return self.ours is not None and self.ours.atomic
 
 
 class Recipes:
@@ -57,5 +66,8 @@ class Recipes:
             task=claimed_task(job, task),
             is_async=iscoroutinefunction(task.func),
             isolate=bool(ours and ours.isolate),
+            ours=ours,
+            is_special=ours is not None
+            and (ours.version > 1 or ours.typed or ours.on_subject_delete == "cancel"),
             timeout=float(limit) if isinstance(limit, int | float) else None,
         )

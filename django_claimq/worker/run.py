@@ -10,7 +10,8 @@ from django_claimq.compat import Task, TaskResult
 from django_claimq.context import RunControl
 from django_claimq.exceptions import ClaimqError
 from django_claimq.queueing.claiming import ClaimedJob
-from django_claimq.queueing.outcomes import Outcome
+from django_claimq.queueing.notes import Notes
+from django_claimq.queueing.outcomes import Outcome, Succeeded
 from django_claimq.queueing.results import running_result
 from django_claimq.worker.board import Board
 
@@ -27,7 +28,16 @@ class Run:
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = {}
     worker_id = ""
+    # The arguments of the call, where they are not those of the row: set when it is admitted.
+    call: tuple[Sequence[Any], Mapping[str, Any]] | None = None
+    # What it notes in its row; None for a task without a context.
+    notes: Notes | None = None
     outcome: Outcome | None = None
+    # What its task raised, as it was; the outcome's may be masked.
+    error: BaseException | None = None
+    # Of an atomic run: what its own transaction may have written, and whether it surely has.
+    maybe: Succeeded | None = None
+    settled = False
     # Stops the code that runs, as far as that can be done; set by whoever runs it.
     interrupt: Callable[[ClaimqError], None] | None = None
     # What the event loop runs of it, if it is a coroutine.

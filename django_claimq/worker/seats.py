@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakSet
@@ -18,6 +19,8 @@ logger = logging.getLogger("django_claimq.worker")
 
 # psycopg.pq.TransactionStatus.ACTIVE, without importing psycopg where it is not used.
 _ACTIVE = 1
+# Seconds for which a connection serves one job after the other where CONN_MAX_AGE is 0.
+_SERVES_FOR = 60.0
 # Seconds that asking the server to cancel a query may take.
 _CANCEL_WITHIN = 2.0
 
@@ -25,9 +28,15 @@ _seat: ContextVar[Seat | None] = ContextVar("claimq_seat", default=None)
 
 
 class Seat:
-    """A thread, or a place on the event loop, that one job takes at a time."""
+    """A thread, or a place on the event loop, that one job takes at a time.
 
-    def __init__(self) -> None:
+    `hands_on`: whether a job finds the connections of the one before it, also where
+    CONN_MAX_AGE is 0: opening one takes longer than many a job. Then somebody has to
+    call `close_idle` once no job follows.
+    """
+
+    def __init__(self, *, hands_on: bool = False) -> None:
+        self._hands_on = hands_on
         self._lock = threading.Lock()
         self._run: Run | None = None
         self._connections: WeakSet[Any] = WeakSet()
@@ -45,6 +54,13 @@ class Seat:
         opened = [one for one in connections.all(initialized_only=True) if one.connection]
         self._connections.update(opened)
         self.connected = bool(opened)
+
+    def close_idle(self) -> None:
+        """Close the connections of this thread that Django would not have kept this long."""
+        for connection in connections.all(initialized_only=True):
+            if connection.settings_dict["CONN_MAX_AGE"] == 0:
+                connection.close()
+        self.see_connections()
 
     def take(self, run: Run) -> None:
         """From here on until `leave`, it is the place of this run."""
@@ -77,6 +93,16 @@ class Seat:
         with self._lock:
             self._connections.add(connection)
         self.connected = True
+        if (
+            self._hands_on
+            and connection.settings_dict["CONN_MAX_AGE"] == 0
+            and not _pool_of(connection)
+        ):
+            connection.close_at = time.monotonic() + _SERVES_FOR
+
+
+def _pool_of(connection: Any) -> Any:
+    return getattr(connection, "pool", None)
 
 
 def _cancel(connection: Any) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from django.core.checks import Error, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
+from django_claimq import checks, definition, task
 from django_claimq.compat import task_backends
 
 SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": "/nowhere/jobs.sqlite3"}
@@ -144,7 +145,8 @@ class TestSQLite:
 
     def test_only_the_database_of_the_jobs_counts(self, check):
         databases = {"default": SQLITE, "jobs": {**SQLITE, "OPTIONS": GOOD}}
-        assert check({"DATABASE": "jobs"}, databases=databases) == []
+        # Atomic tasks of other tests would be wrong there.
+        assert set(ids(check({"DATABASE": "jobs"}, databases=databases))) <= {"claimq.E008"}
 
 
 def two_aliases(**second):
@@ -164,3 +166,44 @@ def test_queues_that_two_aliases_share_are_warned_of_once(settings, second, warn
     settings.TASKS = two_aliases(**second)
     found = [*task_backends["default"].check(), *task_backends["slow"].check()]
     assert ids(found) == warned
+
+
+class NotOurs:
+    """Our tables are in the default database, all others elsewhere."""
+
+    def db_for_write(self, model, **hints):
+        return None if model._meta.app_label == "django_claimq" else "elsewhere"
+
+
+def test_an_atomic_task_whose_jobs_are_apart_from_its_writes_is_an_error(check, settings, defined):
+    defined(atomic=True)
+    settings.DATABASE_ROUTERS = [f"{__name__}.NotOurs"]
+    (found,) = [message for message in check() if message.msg.startswith(PATH)]
+    assert (found.id, "atomic=True cannot hold" in found.msg) == ("claimq.E008", True)
+    assert "OPTIONS['DATABASE']" in found.hint
+
+
+def test_a_typed_task_with_an_annotation_of_no_use_is_an_error(check, defined):
+    defined(typed=True)
+    (found,) = check()
+    assert (found.id, found.msg.startswith(PATH), "other" in found.msg) == (
+        "claimq.E007",
+        True,
+        True,
+    )
+    assert "typed=True" in found.hint
+
+
+def function(number: int, other: type[int] | None = None):
+    """A function of a module, as tasks must be."""
+
+
+PATH = f"{__name__}.function"
+
+
+@pytest.fixture
+def defined(monkeypatch):
+    """Defines a task of `function` with the options, alone in the registry."""
+    monkeypatch.setattr(definition, "defined", {})
+    monkeypatch.setattr(checks, "defined", definition.defined)
+    return lambda **options: task(**options)(function)

@@ -15,7 +15,7 @@ def control(seconds=None):
 
 
 def context(of):
-    return ClaimqContext(task_result=None, control=of)
+    return ClaimqContext(task_result=None, control=of, notebook=None)
 
 
 def test_it_shows_the_run():
