@@ -72,6 +72,14 @@ else:
         __slots__ = ()
 
 
+if TYPE_CHECKING:
+    GenericResult = TaskResult
+else:
+    # The backport's has one parameter, Django's has none.
+    class GenericResult(TaskResult, Generic[P, R]):
+        __slots__ = ()
+
+
 task_enqueued = _signals.task_enqueued
 task_started = _signals.task_started
 task_finished = _signals.task_finished
@@ -84,6 +92,7 @@ __all__ = [
     "TASK_MAX_PRIORITY",
     "TASK_MIN_PRIORITY",
     "BaseTaskBackend",
+    "GenericResult",
     "GenericTask",
     "InvalidTask",
     "InvalidTaskBackend",

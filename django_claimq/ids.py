@@ -19,6 +19,11 @@ def uuid7() -> uuid.UUID:
     return uuid.UUID(int=_value(_reserve(1), os.urandom(8)))
 
 
+def earliest_uuid7(at: float) -> uuid.UUID:
+    """Return what is less than every id made from `at` on, in seconds since 1970."""
+    return uuid.UUID(int=max(0, int(at * 1000)) << 80)
+
+
 def uuid7_texts(count: int) -> Iterator[str]:
     """The texts of as many ids as asked for, in order, as `str(uuid7())` gives them."""
     for start in range(0, count, _CHUNK):

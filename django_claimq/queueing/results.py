@@ -7,16 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from django_claimq.arguments import Encoded
-from django_claimq.compat import Task, TaskError, TaskResult, TaskResultStatus, task_backends
+from django_claimq.compat import Task, TaskError, TaskResultStatus, task_backends
 from django_claimq.copies import build, restore
 from django_claimq.definition import ClaimqTask
 from django_claimq.exceptions import JobCancelled, TaskNotFound
 from django_claimq.lookup import find_task, missing_task
 from django_claimq.models.job import Job
-from django_claimq.payload import decode
+from django_claimq.payload import decode, sensitive_in
 from django_claimq.queueing.claiming import ClaimedJob
 from django_claimq.queueing.history import Ending, exception_path
 from django_claimq.states import State
+from django_claimq.task_result import ClaimqResult
 
 _STATUS = {
     State.SCHEDULED: TaskResultStatus.READY,
@@ -40,10 +41,10 @@ def enqueued_task(
 
 def enqueued_result(
     task: Task[..., Any], job_id: str, encoded: Encoded, enqueued_at: datetime
-) -> TaskResult[..., Any]:
+) -> ClaimqResult[..., Any]:
     """The result of a job that was inserted just now; `task` is its `enqueued_task`."""
     return build(
-        TaskResult,
+        ClaimqResult,
         {
             "task": task,
             "id": job_id,
@@ -57,20 +58,27 @@ def enqueued_result(
             "backend": task.backend,
             "errors": [],
             "worker_ids": [],
+            "progress": None,
+            "is_new": True,
+            "sensitive": _sensitive(task),
             "_return_value": None,
         },
     )
 
 
-def stored_result(job: Job, reader: str | None = None) -> TaskResult[..., Any]:
+def stored_result(
+    job: Job, reader: str | None = None, *, is_new: bool = True
+) -> ClaimqResult[..., Any]:
     """The result of any job, also of one whose task, queue or backend has gone.
 
     `reader` is the alias of the backend that reads it: the one to refresh by, where
-    the job's own is no longer configured.
+    the job's own is no longer configured. `is_new` is False for the answer to an enqueue
+    whose unique key this job has.
     """
     history = _entries(job.history)
-    result: TaskResult[..., Any] = TaskResult(
-        task=_stored_task(job, reader),
+    task = _stored_task(job, reader)
+    result: ClaimqResult[..., Any] = ClaimqResult(
+        task=task,
         id=str(job.id),
         status=_STATUS[State(job.state)],
         enqueued_at=job.enqueued_at,
@@ -82,6 +90,9 @@ def stored_result(job: Job, reader: str | None = None) -> TaskResult[..., Any]:
         backend=job.backend,
         errors=_errors(history),
         worker_ids=_worker_ids(history, job.claimed_by or job.finished_by),
+        progress=job.progress,
+        is_new=is_new,
+        sensitive=_sensitive(task, job.metadata),
     )
     if job.state == State.CANCELLED and not _ended_by(history, Ending.CANCELLED):
         result.errors.append(_cancelled_unrun(job))
@@ -106,17 +117,17 @@ def running_result(
     args: list[Any],
     kwargs: dict[str, Any],
     worker_id: str,
-) -> TaskResult[..., Any]:
+) -> ClaimqResult[..., Any]:
     """The result of a job as its run begins; `task` is its `claimed_task`.
 
-    Raises ValueError for a history that is not JSON.
+    Raises ValueError for a history or metadata that are not JSON.
     """
     history = _entries(decode(job.history)) if job.history != "[]" else []
     if job.run_after != job.enqueued_at or task.run_after is not None:
         task = restore(task, run_after=_asked_for(job.run_after, job.enqueued_at))
     # Not by its own __init__: what was JSON need not be made so once more.
     return build(
-        TaskResult,
+        ClaimqResult,
         {
             "task": task,
             "id": str(job.id),
@@ -130,6 +141,9 @@ def running_result(
             "backend": job.backend,
             "errors": _errors(history),
             "worker_ids": _worker_ids(history, worker_id),
+            "progress": None,
+            "is_new": True,
+            "sensitive": _sensitive(task, decode(job.metadata)),
             "_return_value": None,
         },
     )
@@ -155,6 +169,12 @@ def _as_enqueued(task: Task[..., Any], *, tags: tuple[str, ...], **changes: Any)
     if isinstance(task, ClaimqTask):
         changes["tags"] = tags
     return restore(task, **changes)
+
+
+def _sensitive(task: Task[..., Any], metadata: Any = None) -> tuple[str, ...]:
+    """Names that either the task or the job, enqueued under another version of it, gives."""
+    names = tuple(task.sensitive) if isinstance(task, ClaimqTask) else ()
+    return tuple(dict.fromkeys([*names, *sensitive_in(metadata)])) if metadata else names
 
 
 def _asked_for(run_after: datetime, enqueued_at: datetime) -> datetime | None:

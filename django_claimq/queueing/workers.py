@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -28,12 +28,15 @@ class Registration:
     concurrency: int
     token: UUID
 
-    def beat(self, state: str) -> bool:
-        """Show that the worker lives; return whether the row is still its own."""
+    def beat(self, state: str, rates: Mapping[str, float]) -> bool:
+        """Show that the worker lives; return whether the row is still its own.
+
+        `rates`: jobs that it claims a second of late, by queue.
+        """
         rows = Worker.objects.using(self.owner.using).filter(
             id=self.owner.worker_id, token=self.token
         )
-        return rows.update(heartbeat_at=Now(), state=state) == 1
+        return rows.update(heartbeat_at=Now(), state=state, rates=dict(rates)) == 1
 
     def restore(self) -> bool:
         """Put the row back where somebody deleted it; False if another worker has the id."""
