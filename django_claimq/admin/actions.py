@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from django_claimq.admin.tables import REACH, ReadOnlyAdmin
-from django_claimq.admin.text import make_visible
+from django_claimq.admin.text import make_visible, word
+from django_claimq.exceptions import DuplicateJob
 from django_claimq.models.job import Job
 from django_claimq.models.querysets import JobQuerySet
 
@@ -33,6 +34,8 @@ class Verb:
     # For a count, with its plural.
     held: Callable[[int], str]
     refused: Callable[[int], str]
+    # Where of two jobs only one can have it, the newer one has.
+    newest_first: bool = False
 
 
 REQUEUE = Verb(
@@ -43,10 +46,13 @@ REQUEUE = Verb(
         "%(count)s job was requeued.", "%(count)s jobs were requeued.", count
     ),
     refused=lambda count: ngettext(
-        "%(count)s job was left as it is: only finished jobs can be requeued.",
-        "%(count)s jobs were left as they are: only finished jobs can be requeued.",
+        "%(count)s job was left as it is: only finished jobs can be requeued, "
+        "and of those with the same unique key only one.",
+        "%(count)s jobs were left as they are: only finished jobs can be requeued, "
+        "and of those with the same unique key only one.",
         count,
     ),
+    newest_first=True,
 )
 CANCEL = Verb(
     name="cancel",
@@ -79,7 +85,7 @@ def carry_out(verb: Verb, request: HttpRequest, jobs: JobQuerySet) -> None:
     """Apply the verb to the first REACH of the jobs; tell the person and the log."""
     found = list(jobs.only("id", "task")[: REACH + 1])
     # In id order, as everyone locks; in small transactions, to let workers in between.
-    chosen = sorted(found[:REACH], key=lambda job: job.id)
+    chosen = sorted(found[:REACH], key=lambda job: job.id, reverse=verb.newest_first)
     if len(chosen) <= LOGGED_SINGLY:
         done = [job for job in chosen if verb.apply(_only(jobs.db, [job]))]
         held = len(done)
@@ -94,6 +100,20 @@ def carry_out(verb: Verb, request: HttpRequest, jobs: JobQuerySet) -> None:
             request,
             gettext("Only the first %(count)s jobs were considered.") % {"count": f"{REACH:,}"},
         )
+
+
+def copy_of(request: HttpRequest, job: Job) -> Job | None:
+    """Duplicate a job; tell the person and the log. None where that cannot be."""
+    try:
+        copy = job.duplicate()
+    except (DuplicateJob, Job.DoesNotExist, ValueError) as error:
+        # ValueError: JSON that cannot be read, so that no worker could run it either.
+        messages.error(request, word(str(error)))
+        return None
+    messages.success(request, gettext("This is the duplicate of job %s.") % job.id)
+    make_visible(copy)
+    LogEntry.objects.log_actions(_user_id(request), [copy], ADDITION, f"Duplicate of {job.id}.")
+    return copy
 
 
 def _only(using: str, jobs: Sequence[Job]) -> JobQuerySet:

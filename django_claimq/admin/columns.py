@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
-from itertools import chain, repeat
 from typing import Any
 
 from django.contrib import admin
@@ -17,15 +15,15 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_claimq.admin import text
-from django_claimq.admin.configured import redacted_names
-from django_claimq.exceptions import TaskNotFound
-from django_claimq.lookup import find_task
+from django_claimq.admin.secrets import secret_names, secret_positions
+from django_claimq.masking import MASK
 from django_claimq.models.job import Job
 from django_claimq.states import State
 
 # The most ended attempts that a page shows.
 ATTEMPTS = 20
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+# What goes beyond it is not counted with: neither infinity nor integers of 400 digits.
+_LARGEST = 1e15
 
 Column = Callable[[Any], Any]
 
@@ -41,8 +39,10 @@ def json_of(name: str) -> Column:
         raw = getattr(job, f"{name}_text")
         if raw is None:
             return text.NOTHING
-        names = redacted_names(job.backend)
-        secret = _secret_positions(job.task, names) if name == "args" and names else []
+        names = secret_names(job)
+        if names is None:
+            return MASK
+        secret = secret_positions(job.task, names) if name == "args" and names else []
         return format_html('<pre class="claimq-text">{}</pre>', text.pretty(raw, names, secret))
 
     return _named(name, shown)
@@ -52,6 +52,11 @@ def json_of(name: str) -> Column:
 def short_id(job: Job) -> str:
     # Time and counter: unique within a process, and the search finds a job by it.
     return str(job.id)[:18]
+
+
+@admin.display(description=_("task"))
+def task(job: Job) -> str:
+    return str(job.task)
 
 
 @admin.display(description=_("state"))
@@ -116,6 +121,45 @@ def history(job: Any) -> str:
     return render_to_string("admin/django_claimq/job/attempts.html", context)
 
 
+@admin.display(description=_("progress"))
+def progress(job: Any) -> str:
+    """A bar with its numbers, from the row's `progress_text`; what is no progress as it is."""
+    names = secret_names(job)
+    if job.progress_text is None or names is None:
+        return text.NOTHING if job.progress_text is None else MASK
+    try:
+        noted = text.masked(text.read(job.progress_text), names)
+    except (ValueError, RecursionError):
+        noted = None
+    if not isinstance(noted, dict) or not _is_number(noted.get("current")):
+        return json_of("progress")(job)  # type: ignore[no-any-return]
+    return render_to_string("admin/django_claimq/job/progress.html", _progress(noted))
+
+
+@admin.display(description=_("kept for"))
+def retention(job: Job) -> str:
+    """How long it is kept once it has finished."""
+    if job.retention is None:
+        return gettext("as RETENTION says")
+    return gettext("ever") if job.retention < 0 else text.span(job.retention)
+
+
+@admin.display(description=_("subject"))
+def subject(job: Any) -> str:
+    """The row that it is about; a link where its page gave the job a `subject_url`."""
+    if job.subject_type is None:
+        return text.NOTHING
+    label = f"{job.subject_type} {job.subject_id}"
+    return _link(job.subject_url, label) if job.subject_url else label
+
+
+@admin.display(description=_("duplicate of"))
+def duplicate_of(job: Any) -> str:
+    if job.duplicate_of is None:
+        return text.NOTHING
+    return _link(job.duplicate_of_url, str(job.duplicate_of))
+
+
 def _named(name: str, shown: Column) -> Column:
     shown.__name__ = name  # Django makes the label of it.
     return shown
@@ -125,19 +169,24 @@ def _between(start: datetime, end: datetime) -> str:
     return text.span((end - start).total_seconds())
 
 
-def _secret_positions(path: str, names: frozenset[str]) -> Iterable[bool]:
-    """For each positional argument whether it is secret; all, where the task is not known."""
-    try:
-        task = find_task(path)
-        parameters = list(inspect.signature(task.func).parameters.values())
-    except (TaskNotFound, TypeError, ValueError):
-        return repeat(True)
-    positional = [one for one in parameters if one.kind in _POSITIONAL]
-    secret = [one.name.casefold() in names for one in positional][bool(task.takes_context) :]
-    for one in parameters:
-        if one.kind is inspect.Parameter.VAR_POSITIONAL and one.name.casefold() in names:
-            return chain(secret, repeat(True))
-    return secret
+def _link(url: str, label: str) -> str:
+    return format_html('<a href="{}">{}</a>', url, label)
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and -_LARGEST < value < _LARGEST
+
+
+def _progress(noted: dict[str, Any]) -> dict[str, Any]:
+    current, total = noted["current"], noted.get("total", 0)
+    known = _is_number(total) and total > 0 and current >= 0
+    return {
+        "current": text.word(current),
+        "total": text.word(total) if known else "",
+        "percent": min(100, int(100 * current / total)) if known else None,
+        "message": text.word(noted.get("message")),
+    }
 
 
 def _error_line(ended: dict[str, Any]) -> Any:

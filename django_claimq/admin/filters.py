@@ -9,10 +9,13 @@ from uuid import UUID
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
 from django_claimq.admin import configured
+from django_claimq.admin.text import visible
 from django_claimq.states import State
+from django_claimq.subjects import Subject
 
 # How many of the newest jobs a search by name looks at: no index has the task.
 WINDOW = 100_000
@@ -46,6 +49,32 @@ class QueueFilter(admin.SimpleListFilter):
             return queryset
         # PostgreSQL refuses to compare with a NUL.
         return queryset.none() if "\0" in name else queryset.filter(queue_name=name)
+
+
+class SubjectFilter(admin.SimpleListFilter):
+    """Jobs of one row, where the address names it; there is no list of rows to choose from."""
+
+    title = _("subject")
+    parameter_name = "subject"
+
+    @staticmethod
+    def query(subject: Subject) -> str:
+        """What follows the ? in the address of the list."""
+        return urlencode({SubjectFilter.parameter_name: f"{subject.type}:{subject.id}"})
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        named = self.value()
+        return [] if named is None else [(named, visible(named.replace(":", " ", 1), 100))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        named = self.value()
+        if named is None:
+            return queryset
+        kind, _, key = named.partition(":")
+        # PostgreSQL refuses to compare with a NUL.
+        if "\0" in named:
+            return queryset.none()
+        return queryset.filter(subject_type=kind, subject_id=key)
 
 
 def search(jobs: QuerySet[Any], newest: QuerySet[Any], term: str) -> QuerySet[Any]:

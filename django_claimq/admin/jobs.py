@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -15,13 +17,14 @@ from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 
-from django_claimq.admin import columns, filters
+from django_claimq.admin import columns, filters, links
 from django_claimq.admin.actions import (
     CANCEL,
     REQUEUE,
     Verb,
     cancel_selected,
     carry_out,
+    copy_of,
     requeue_selected,
 )
 from django_claimq.admin.columns import json_of, time_of
@@ -45,7 +48,10 @@ _IN_LIST = (
     "finished_at",
 )
 # Read as text, so that a row whose JSON cannot be decoded has a page all the same.
-_JSON = ("args", "kwargs", "result", "history", "progress", "checkpoint", "tags", "metadata")
+_JSON = (
+    *("args", "kwargs", "result", "history", "progress", "checkpoint", "steps"),
+    *("tags", "metadata"),
+)
 
 
 class JobChangeList(ChangeList):
@@ -71,7 +77,7 @@ class JobAdmin(ReadOnlyAdmin):
         columns.timing,
         columns.last_error,
     )
-    list_filter = (filters.StateFilter, filters.QueueFilter)
+    list_filter = (filters.StateFilter, filters.QueueFilter, filters.SubjectFilter)
     search_fields = ("id",)
     search_help_text = _(
         "The beginning of an id; or among the newest 100,000 jobs a part of the task, "
@@ -81,7 +87,14 @@ class JobAdmin(ReadOnlyAdmin):
     fieldsets: ClassVar[Any] = (
         (
             _("Job"),
-            {"fields": ("task", "id", columns.state, ("queue_name", "backend", "priority"))},
+            {
+                "fields": (
+                    ("task", "id"),
+                    (columns.state, columns.progress),
+                    columns.subject,
+                    ("queue_name", "backend", "priority"),
+                )
+            },
         ),
         (
             _("Times"),
@@ -91,6 +104,7 @@ class JobAdmin(ReadOnlyAdmin):
                     (time_of("enqueued_at"), time_of("run_after")),
                     (time_of("started_at"), time_of("last_attempted_at")),
                     (time_of("finished_at"), time_of("cancel_requested_at")),
+                    (time_of("expires_at"), columns.retention),
                 )
             },
         ),
@@ -99,9 +113,11 @@ class JobAdmin(ReadOnlyAdmin):
             _("Outcome"),
             {
                 "fields": (
-                    (columns.attempt, "crashes", "finished_by"),
+                    (columns.attempt, "crashes", "fails_on_crash", "finished_by"),
                     json_of("result"),
                     columns.history,
+                    json_of("checkpoint"),
+                    json_of("steps"),
                 )
             },
         ),
@@ -118,9 +134,8 @@ class JobAdmin(ReadOnlyAdmin):
             _("More"),
             {
                 "fields": (
-                    json_of("progress"),
-                    json_of("checkpoint"),
-                    ("unique_key", "concurrency_key"),
+                    ("unique_key", time_of("unique_until")),
+                    ("concurrency_key", columns.duplicate_of),
                     json_of("tags"),
                     json_of("metadata"),
                 )
@@ -136,6 +151,10 @@ class JobAdmin(ReadOnlyAdmin):
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("django_claimq.cancel_job")
+
+    def has_duplicate_permission(self, request: HttpRequest) -> bool:
+        # The one way to add a job here; has_add_permission() would offer an empty form.
+        return request.user.has_perm("django_claimq.add_job")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return JobChangeList
@@ -158,10 +177,12 @@ class JobAdmin(ReadOnlyAdmin):
             return None
         texts = {f"{name}_text": Cast(name, TextField()) for name in _JSON}
         jobs = self.get_queryset(request).filter(id=row_id).defer(*_JSON).annotate(**texts)
-        job: Job | None = jobs.first()
+        job: Any = jobs.first()
         if job is not None:
+            job.subject_url = links.to_subject(request, self.admin_site, job)
+            job.duplicate_of_url = links.to_job(self.admin_site, job.duplicate_of)
             make_visible(job)
-        return job
+        return job  # type: ignore[no-any-return]
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -176,14 +197,24 @@ class JobAdmin(ReadOnlyAdmin):
                 wrap(self.cancel_view),
                 name="django_claimq_job_cancel",
             ),
+            path(
+                "<path:object_id>/duplicate/",
+                wrap(self.duplicate_view),
+                name="django_claimq_job_duplicate",
+            ),
             *super().get_urls(),
         ]
 
     def requeue_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._button(REQUEUE, request, object_id, self.has_requeue_permission)
+        permitted = self.has_requeue_permission
+        return self._button(request, object_id, permitted, partial(self._carry_out, REQUEUE))
 
     def cancel_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._button(CANCEL, request, object_id, self.has_cancel_permission)
+        permitted = self.has_cancel_permission
+        return self._button(request, object_id, permitted, partial(self._carry_out, CANCEL))
+
+    def duplicate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self._button(request, object_id, self.has_duplicate_permission, copy_of)
 
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
@@ -192,11 +223,17 @@ class JobAdmin(ReadOnlyAdmin):
         offers_cancel = not job.is_finished and job.cancel_requested_at is None
         context["offers_requeue"] = job.is_finished and self.has_requeue_permission(request)
         context["offers_cancel"] = offers_cancel and self.has_cancel_permission(request)
+        context["offers_duplicate"] = self.has_duplicate_permission(request)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _button(
-        self, verb: Verb, request: HttpRequest, object_id: str, permitted: Any
+        self,
+        request: HttpRequest,
+        object_id: str,
+        permitted: Callable[[HttpRequest], bool],
+        act: Callable[[HttpRequest, Job], Job | None],
     ) -> HttpResponse:
+        """Act on a job, and show the page of what came of it, or else of the job itself."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not (self.has_view_permission(request) and permitted(request)):
@@ -204,7 +241,11 @@ class JobAdmin(ReadOnlyAdmin):
         job = self.get_object(request, unquote(object_id))
         if job is None:
             raise Http404
-        carry_out(verb, request, self.get_queryset(request).filter(pk=job.pk))  # type: ignore[arg-type]
-        page = reverse("admin:django_claimq_job_change", args=[job.pk])
+        shown = act(request, job) or job
         kept: Any = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
+        site = self.admin_site.name
+        page = reverse("admin:django_claimq_job_change", args=[shown.pk], current_app=site)
         return redirect(add_preserved_filters(kept, page))
+
+    def _carry_out(self, verb: Verb, request: HttpRequest, job: Job) -> None:
+        carry_out(verb, request, self.get_queryset(request).filter(pk=job.pk))  # type: ignore[arg-type]

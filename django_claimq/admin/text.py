@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
 from django_claimq.durations import humanise, shown
+from django_claimq.masking import MASK
 
-MASK = "********"
 NOTHING = "-"
 # The most characters of one value that a page shows.
 LIMIT = 20_000
@@ -68,7 +68,7 @@ def pretty(text: str, names: frozenset[str] = frozenset(), positions: Iterable[b
         positions: for a list, whether its first, second ... element is masked.
     """
     try:
-        value = _masked(read(text), names)
+        value = masked(read(text), names)
         if isinstance(value, list):
             hidden = chain(positions, repeat(False))
             value = [MASK if hide else one for one, hide in zip(value, hidden, strict=False)]
@@ -76,6 +76,18 @@ def pretty(text: str, names: frozenset[str] = frozenset(), positions: Iterable[b
     except (ValueError, RecursionError):
         note = gettext("(This JSON cannot be read.)")
         return note if names else f"{note}\n{visible(text)}"
+
+
+def masked(value: Any, names: frozenset[str]) -> Any:
+    """The value with those of casefolded `names` among its keys masked, at any depth."""
+    if not names:
+        return value
+    if isinstance(value, dict):
+        return {
+            key: MASK if key.casefold() in names else masked(one, names)
+            for key, one in value.items()
+        }
+    return [masked(one, names) for one in value] if isinstance(value, list) else value
 
 
 def moment(value: datetime | None) -> str:
@@ -102,14 +114,3 @@ def _local(value: datetime) -> datetime:
 
 def _exact(digits: str) -> int | str:
     return int(digits) if len(digits) <= _MOST_DIGITS else digits
-
-
-def _masked(value: Any, names: frozenset[str]) -> Any:
-    if not names:
-        return value
-    if isinstance(value, dict):
-        return {
-            key: MASK if key.casefold() in names else _masked(one, names)
-            for key, one in value.items()
-        }
-    return [_masked(one, names) for one in value] if isinstance(value, list) else value

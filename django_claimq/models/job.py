@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-from typing import ClassVar
+from contextlib import suppress
+from datetime import datetime, timedelta
+from types import ModuleType
+from typing import Any, ClassVar
 
-from django.db import models
+from asgiref.sync import sync_to_async
+from django.db import models, router
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
@@ -184,3 +188,107 @@ class Job(models.Model):
     @property
     def is_finished(self) -> bool:
         return self.state in FINISHED
+
+    def position(self) -> int | None:
+        """How many jobs of its queue would be claimed before it, by the table as it is now.
+
+        0 for the next one; 10,000 for that many or more; None if it is not waiting: claimed,
+        finished or deleted. One that is SCHEDULED counts as if its time had come.
+        """
+        position: int | None = _positions().position(self._alias, self.pk)
+        return position
+
+    def expected_start(self) -> datetime | None:
+        """When it may begin, if the workers go on as in the last minute or so: a rough guess.
+
+        Never before `run_after`. None if it is not waiting, if no live worker serves its
+        queue, or if others are ahead and the workers have claimed nothing of it of late.
+        """
+        moment: datetime | None = _positions().expected_start(self._alias, self.pk)
+        return moment
+
+    # Each returns whether it held: the state may forbid it. Afterwards this instance is as its
+    # row; what was set on it and not saved is lost.
+
+    def cancel(self) -> bool:
+        """Cancel it if it has not begun; ask it to stop if it runs."""
+        return self._refreshed(self._only().cancel())
+
+    def requeue(self) -> bool:
+        """Send it back to READY with all its attempts, if it is finished and its key free.
+
+        If it did not succeed, it goes on from its checkpoint and its steps.
+        """
+        return self._refreshed(self._only().requeue())
+
+    def reschedule(self, run_after: datetime | timedelta) -> bool:
+        """Let it run at another time, or so long from now, if it has not begun."""
+        return self._refreshed(self._only().reschedule(run_after))
+
+    def move(self, queue_name: str) -> bool:
+        """Let it wait under another queue, if it has not begun."""
+        return self._refreshed(self._only().move(queue_name))
+
+    def reprioritise(self, priority: int) -> bool:
+        """Give it another priority, -100 to 100, if it has not begun."""
+        return self._refreshed(self._only().reprioritise(priority))
+
+    def duplicate(self, **changes: Any) -> Job:
+        """Enqueue the same again, as a new job with its own attempts; return that.
+
+        `changes`: queue_name, priority, run_after (a datetime, or a timedelta from now),
+        max_attempts, unique_key or tags of the new job. Without a run_after it is due at once.
+
+        Raises DuplicateJob where another job holds its unique key: say `unique_key=None`, or
+        give it another. Raises TypeError or ValueError for a change that cannot be made, and
+        Job.DoesNotExist if this one has been deleted.
+        """
+        # Deferred: what inserts jobs stands above the models.
+        from django_claimq.queueing.duplicating import duplicate
+
+        return duplicate(self._alias, self.pk, changes)
+
+    async def aposition(self) -> int | None:
+        return await sync_to_async(self.position)()
+
+    async def aexpected_start(self) -> datetime | None:
+        return await sync_to_async(self.expected_start)()
+
+    async def acancel(self) -> bool:
+        return await sync_to_async(self.cancel)()
+
+    async def arequeue(self) -> bool:
+        return await sync_to_async(self.requeue)()
+
+    async def areschedule(self, run_after: datetime | timedelta) -> bool:
+        return await sync_to_async(self.reschedule)(run_after)
+
+    async def amove(self, queue_name: str) -> bool:
+        return await sync_to_async(self.move)(queue_name)
+
+    async def areprioritise(self, priority: int) -> bool:
+        return await sync_to_async(self.reprioritise)(priority)
+
+    async def aduplicate(self, **changes: Any) -> Job:
+        return await sync_to_async(self.duplicate)(**changes)
+
+    @property
+    def _alias(self) -> str:
+        # Not the alias it was read from: that may be a replica.
+        return router.db_for_write(Job, instance=self)
+
+    def _only(self) -> JobQuerySet:
+        jobs: JobQuerySet = Job.objects.using(self._alias).filter(pk=self.pk)
+        return jobs
+
+    def _refreshed(self, held: int) -> bool:
+        with suppress(Job.DoesNotExist):
+            self.refresh_from_db(using=self._alias)
+        return bool(held)
+
+
+def _positions() -> ModuleType:
+    # Deferred: it stands above the models.
+    from django_claimq.queueing import positions
+
+    return positions

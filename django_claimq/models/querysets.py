@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from asgiref.sync import sync_to_async
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from django_claimq.states import FINISHED, State
+from django_claimq.states import ALIVE, FINISHED, State
+from django_claimq.subjects import Subject
 
 if TYPE_CHECKING:
     from django_claimq.models.job import Job  # noqa: F401  (in the base class's brackets)
@@ -47,10 +49,26 @@ class JobQuerySet(QuerySet["Job"]):
     def failed(self) -> JobQuerySet:
         return self.filter(state=State.FAILED)
 
+    def holding_keys(self) -> JobQuerySet:
+        """Jobs that keep others of their task with the same unique_key away."""
+        alive = Q(state__in=ALIVE) | Q(unique_until__isnull=False)
+        return self.filter(alive, unique_key__isnull=False)
+
     def held_by(self, worker: Worker | str) -> JobQuerySet:
         """Jobs that `worker`, a Worker or its id, has claimed and not yet settled."""
         worker_id = worker if isinstance(worker, str) else worker.id
         return self.filter(state=State.RUNNING, claimed_by=worker_id)
+
+    def for_subject(self, row: object) -> JobQuerySet:
+        """Jobs about `row`, a model instance, or a Subject where the row is gone.
+
+        Raises ValueError for anything else, and for an instance without a primary key.
+        """
+        try:
+            subject = Subject.of(row)
+        except ValueError as error:
+            raise ValueError(f"for_subject: the row {error}") from None
+        return self.filter(subject_type=subject.type, subject_id=subject.id)
 
     # Each returns for how many jobs it held; others were in a state that forbids it.
 
@@ -61,8 +79,12 @@ class JobQuerySet(QuerySet["Job"]):
 
     @_on_querysets_only
     def requeue(self) -> int:
-        """Send finished jobs back to READY with all their attempts."""
-        return int(_transitions().requeue(self))
+        """Send finished jobs back to READY with all their attempts, now.
+
+        Those that did not succeed go on from their checkpoints and steps. A job whose unique
+        key another one holds is left as it is.
+        """
+        return int(_requeueing().requeue(self))
 
     @_on_querysets_only
     def reschedule(self, run_after: datetime | timedelta) -> int:
@@ -79,9 +101,37 @@ class JobQuerySet(QuerySet["Job"]):
         """Give jobs that have not begun another priority, -100 to 100."""
         return int(_transitions().reprioritise(self, priority))
 
+    @_on_querysets_only
+    async def acancel(self) -> int:
+        return await sync_to_async(self.cancel)()
+
+    @_on_querysets_only
+    async def arequeue(self) -> int:
+        return await sync_to_async(self.requeue)()
+
+    @_on_querysets_only
+    async def areschedule(self, run_after: datetime | timedelta) -> int:
+        return await sync_to_async(self.reschedule)(run_after)
+
+    @_on_querysets_only
+    async def amove(self, queue_name: str) -> int:
+        return await sync_to_async(self.move)(queue_name)
+
+    @_on_querysets_only
+    async def areprioritise(self, priority: int) -> int:
+        return await sync_to_async(self.reprioritise)(priority)
+
+
+# Deferred imports: what writes states stands above the models.
+
 
 def _transitions() -> ModuleType:
-    # Deferred: the one module that writes states stands above the models.
     from django_claimq.queueing import transitions
 
     return transitions
+
+
+def _requeueing() -> ModuleType:
+    from django_claimq.queueing import requeueing
+
+    return requeueing

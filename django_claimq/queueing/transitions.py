@@ -12,12 +12,15 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db import router
-from django.db.models import Case, DateTimeField, F, Q, Value, When
+from django.db.models import Case, DateTimeField, F, JSONField, Q, Value, When
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan
+from django.utils.timezone import is_naive
 
 from django_claimq.compat import TASK_MAX_PRIORITY, TASK_MIN_PRIORITY
+from django_claimq.durations import EARLIEST, LATEST, LONGEST
 from django_claimq.exceptions import WorkerLost
 from django_claimq.models.job import Job
 from django_claimq.models.querysets import JobQuerySet
@@ -35,11 +38,13 @@ _NO_CLAIM: dict[str, Any] = {
 }
 
 
+_LONGEST_QUEUE = 100
 _OF_A_STALE_JOB = (
     "id",
     "fence",
     "attempt",
     "max_attempts",
+    "fails_on_crash",
     "claimed_by",
     "claimed_at",
     "cancel_requested_at",
@@ -74,9 +79,15 @@ def due_state(run_after: datetime) -> Case:
 
 def promote(using: str, limit: int = 1000) -> int:
     """SCHEDULED and due → READY, oldest first, at most `limit`."""
+    return promote_until(using, Now(), limit)
+
+
+def promote_until(using: str, moment: Any, limit: int = 1000, **only: Any) -> int:
+    """The same for those that are due by then; `only`: what else they have to be."""
 
     def work() -> int:
-        due = Job.objects.using(using).filter(state=State.SCHEDULED, run_after__lte=Now())
+        jobs = Job.objects.using(using).filter(state=State.SCHEDULED, **only)
+        due = jobs.filter(run_after__lte=moment)
         rows = due.select_for_update(skip_locked=True).order_by("run_after", "id")
         ids = list(rows.values_list("id", flat=True)[:limit])
         return due.filter(id__in=ids).update(state=State.READY) if ids else 0
@@ -103,6 +114,20 @@ def claim(owner: Owner, ids: Sequence[UUID], fence: int, lease: float) -> int:
 def heartbeat(owner: Owner, ids: Sequence[UUID], fence: int, lease: float) -> int:
     """Extend leases to `lease` seconds from now."""
     return owner.claimed(ids, fence).update(lease_expires_at=_in(lease), heartbeat_at=Now())
+
+
+def note(owner: Owner, claim: Claim, columns: dict[str, Any]) -> int:
+    """RUNNING → RUNNING: what the run notes in its row."""
+    return owner.claimed([claim.id], claim.fence).update(**columns) if columns else 0
+
+
+def lock(owner: Owner, claim: Claim, *, wait: bool = True) -> bool:
+    """Whether the claim is held; then it stays so until the caller's transaction ends.
+
+    Without `wait` a row that somebody else has locked counts as not held.
+    """
+    row = owner.claimed([claim.id], claim.fence)
+    return row.select_for_update(skip_locked=not wait).exists()
 
 
 def succeed(owner: Owner, ids: Sequence[UUID], fence: int, result: Any = None) -> int:
@@ -207,6 +232,31 @@ def release_from(owner: Owner) -> Rescued:
     return database.run(owner.using, lambda: _rescue_from(owner, (), None))
 
 
+def replace(using: str, job_id: UUID, changes: dict[str, Any]) -> int:
+    """SCHEDULED or READY: to do something else, with all attempts ahead of it.
+
+    `changes` holds that, its state and its times.
+    """
+    waiting = Job.objects.using(using).filter(
+        id=job_id, state__in=[State.SCHEDULED, State.READY], unique_key__isnull=False
+    )
+    fresh = {"attempt": 0, "crashes": 0, "started_at": None, "last_attempted_at": None}
+    noted = {"progress": None, "checkpoint": None, "steps": None}
+    return waiting.update(**fresh, **noted, **changes)
+
+
+def free_key(using: str, job_id: UUID) -> int:
+    """Finished: lets go of its unique key, once it has held it for long enough."""
+    held = Job.objects.using(using).filter(id=job_id, state__in=FINISHED)
+    return held.filter(unique_until__lte=Now()).update(unique_until=None)
+
+
+def give_up_key(using: str, job_id: UUID) -> int:
+    """RUNNING: goes on without its unique key."""
+    running = Job.objects.using(using).filter(id=job_id, state=State.RUNNING)
+    return running.update(unique_key=None, unique_until=None)
+
+
 def cancel(jobs: JobQuerySet) -> int:
     """Unclaimed → CANCELLED; RUNNING: the request to stop is noted, once."""
     running = Q(state=State.RUNNING)
@@ -223,7 +273,11 @@ def cancel(jobs: JobQuerySet) -> int:
 
 
 def requeue(jobs: JobQuerySet) -> int:
-    """Finished → READY, with all attempts ahead of it; its history stays."""
+    """Finished → READY, with all attempts ahead of it; its history stays.
+
+    One that did not succeed goes on from its checkpoint and its steps; one that did begins
+    anew. `requeueing.requeue` looks after unique keys: here a taken one is an IntegrityError.
+    """
     return _woken(
         jobs.filter(state__in=FINISHED),
         state=State.READY,
@@ -235,6 +289,11 @@ def requeue(jobs: JobQuerySet) -> int:
         finished_at=None,
         finished_by=None,
         result=None,
+        progress=None,
+        checkpoint=_unless_successful("checkpoint"),
+        steps=_unless_successful("steps"),
+        # Somebody wants it to run now, however late.
+        expires_at=None,
         cancel_requested_at=None,
     )
 
@@ -242,25 +301,54 @@ def requeue(jobs: JobQuerySet) -> int:
 def reschedule(jobs: JobQuerySet, run_after: datetime | timedelta) -> int:
     """SCHEDULED or READY: to run at another time, or so long from now."""
     waiting = jobs.filter(state__in=[State.SCHEDULED, State.READY])
-    if isinstance(run_after, timedelta):
-        return _woken(waiting, run_after=Now() + run_after, state=_state_after(run_after))
-    return _woken(waiting, run_after=run_after, state=due_state(run_after))
+    return _woken(waiting, **timing(run_after))
 
 
 def move(jobs: JobQuerySet, queue_name: str) -> int:
     """Unclaimed jobs: to another queue."""
-    if not queue_name:
-        raise ValueError("move: the queue must have a name")
-    return _woken(jobs.filter(state__in=UNCLAIMED), queue_name=queue_name)
+    return _woken(jobs.filter(state__in=UNCLAIMED), queue_name=valid_queue(queue_name))
 
 
 def reprioritise(jobs: JobQuerySet, priority: int) -> int:
     """Unclaimed jobs: to another priority."""
-    if not TASK_MIN_PRIORITY <= priority <= TASK_MAX_PRIORITY:
+    return _apart(jobs.filter(state__in=UNCLAIMED), priority=valid_priority(priority))
+
+
+def timing(run_after: datetime | timedelta) -> dict[str, Any]:
+    """State and time of a job that is to run then, or so long from now, by the database's clock.
+
+    Raises TypeError or ValueError for what is no time that every engine can hold.
+    """
+    if isinstance(run_after, timedelta):
+        if abs(run_after.total_seconds()) > LONGEST:
+            raise ValueError(f"run_after is more than 100 years away: {run_after}")
+        return {"run_after": Now() + run_after, "state": _state_after(run_after)}
+    if not isinstance(run_after, datetime):
+        raise TypeError(f"run_after must be a datetime or a timedelta, not {run_after!r}")
+    if settings.USE_TZ and is_naive(run_after):
+        raise ValueError(f"run_after must be aware, as timezone.now() is, not {run_after!r}")
+    if not EARLIEST.year <= run_after.year < LATEST.year:
+        raise ValueError(f"run_after must be between 1970 and 9998, not {run_after}")
+    return {"run_after": run_after, "state": due_state(run_after)}
+
+
+def valid_queue(name: Any) -> str:
+    """The name of a queue as it is. Raises ValueError for what cannot be one."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"the queue must have a name, not {name!r}")
+    if len(name) > _LONGEST_QUEUE or "\0" in name:
+        raise ValueError(f"the queue must have a name of at most {_LONGEST_QUEUE} characters")
+    return name
+
+
+def valid_priority(priority: Any) -> int:
+    """A priority as it is. Raises ValueError for one out of range."""
+    whole = isinstance(priority, int) and not isinstance(priority, bool)
+    if not whole or not TASK_MIN_PRIORITY <= priority <= TASK_MAX_PRIORITY:
         raise ValueError(
-            f"priority must be from {TASK_MIN_PRIORITY} to {TASK_MAX_PRIORITY}, not {priority}"
+            f"priority must be from {TASK_MIN_PRIORITY} to {TASK_MAX_PRIORITY}, not {priority!r}"
         )
-    return _apart(jobs.filter(state__in=UNCLAIMED), priority=priority)
+    return int(priority)
 
 
 def _rescue(using: str, limit: int) -> Rescued:
@@ -297,7 +385,7 @@ def _rescue_from(owner: Owner, begun: Collection[Claim], error: WorkerLost | Non
 def _rescue_one(jobs: JobQuerySet, job: dict[str, Any], error: WorkerLost) -> tuple[int, bool]:
     """Rescue a row that is still among `jobs`; return whether it held, and ended the job."""
     asked = job["cancel_requested_at"] is not None
-    ends = asked or job["attempt"] >= job["max_attempts"]
+    ends = asked or job["fails_on_crash"] or job["attempt"] >= job["max_attempts"]
     finished = {"state": State.CANCELLED if asked else State.FAILED, "finished_at": Now()}
     held = jobs.filter(id=job["id"], fence=job["fence"]).update(
         crashes=F("crashes") + 1,
@@ -349,6 +437,12 @@ def _in(delay: float) -> Any:
 
 def _scheduled_if(condition: Any) -> Case:
     return Case(When(condition, then=Value(State.SCHEDULED)), default=Value(State.READY))
+
+
+def _unless_successful(name: str) -> Case:
+    """A JSON column as it is, or NULL for a job that succeeded."""
+    succeeded = When(state=State.SUCCESSFUL, then=None)
+    return Case(succeeded, default=F(name), output_field=JSONField())
 
 
 def _state_after(delay: timedelta) -> State:

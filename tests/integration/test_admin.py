@@ -6,6 +6,7 @@ import html
 import re
 import uuid
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.admin import site
@@ -17,12 +18,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from django_claimq.admin import actions, configured, filters, tables
+from django_claimq.admin.columns import json_of, progress
 from django_claimq.compat import FRAMEWORK
 from django_claimq.conf import Options
 from django_claimq.ids import uuid7
 from django_claimq.models import Job, Worker
 from django_claimq.states import FINISHED, UNCLAIMED, State
-from tests.factories import JobFactory, WorkerFactory, ago, ended_attempt
+from example_project.census.models import Census
+from tests.factories import JobFactory, WorkerFactory, ago, ahead, ended_attempt
 from tests.rows import columns
 
 pytestmark = pytest.mark.django_db
@@ -211,6 +214,88 @@ def test_the_page_shows_arguments_times_and_history(admin_client):
     assert "c.Broken: it fails" in page
 
 
+@pytest.mark.parametrize(
+    ("noted", "shown"),
+    [
+        (
+            {"current": 3, "total": 12, "message": "<b>halfway"},
+            ['<progress value="25" max="100">', "25% · 3/12", "&lt;b&gt;halfway"],
+        ),
+        ({"current": 30, "total": 12}, ['value="100"', "30/12"]),
+        ({"current": 1.5, "total": None, "message": "page"}, ["1.5 · page"]),
+        ({"current": -1, "total": 5}, [">-1</span>"]),
+        ({"current": 1, "total": 0}, [">1</span>"]),
+        ({"current": 1, "total": "x"}, [">1</span>"]),
+        ({"current": True}, ["&quot;current&quot;: true"]),
+        ({"current": 10**400}, ["&quot;current&quot;: 1000"]),
+        ([1, 2], ["[\n  1,\n  2\n]"]),
+    ],
+)
+def test_the_page_shows_the_progress(admin_client, noted, shown):
+    page = seen(admin_client, page_of(JobFactory(progress=noted)))
+    for text in shown:
+        assert text in page
+    assert ("<progress" in page) is ("value=" in shown[0])
+
+
+def test_the_page_shows_notes_limits_and_links(admin_client):
+    census = Census.objects.create(source="src", root="/src")
+    original = JobFactory()
+    job = JobFactory(
+        checkpoint={"page": 7001},
+        steps={"charge": "paid 8002"},
+        expires_at=ahead(days=400),
+        retention=7 * 86_400,
+        unique_key="invoice:9003",
+        unique_until=ahead(days=500),
+        duplicate_of=original.id,
+        subject_type="census.census",
+        subject_id=str(census.pk),
+    )
+    page = html.unescape(seen(admin_client, page_of(job)))
+    for text in ('"page": 7001', "paid 8002", "invoice:9003", ">7d<"):
+        assert text in page
+    for time in (ahead(days=400), ahead(days=500)):
+        assert f"{time:%Y-%m-%d}" in page
+    assert f'<a href="{page_of(original)}">{original.id}</a>' in page
+    assert f'<a href="/admin/census/census/{census.pk}/change/">census.census {census.pk}</a>' in (
+        page
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(None, "as RETENTION says"), (-1, ">ever<"), (90, ">90s<")]
+)
+def test_the_page_says_how_long_the_job_is_kept(admin_client, seconds, shown):
+    assert shown in seen(admin_client, page_of(JobFactory(retention=seconds)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("gone.model", "1"),
+        ("census", "1"),
+        (HOSTILE, HOSTILE),
+        ("census.census", ""),
+        ("django_claimq.job", "../../x"),
+        ("tests.nomodel", "1"),
+    ],
+)
+def test_a_subject_without_a_page_is_shown_all_the_same(admin_client, kind, key):
+    kind, key = kind.replace("\x1b", ""), key.replace("\x1b", "")
+    page = seen(admin_client, page_of(JobFactory(subject_type=kind, subject_id=key)))
+    assert "<script>alert" not in page
+    assert not re.search(r'href="[^"]*/\.\./', page)
+    assert html.escape(kind.partition("\u202e")[0]) in page
+
+
+def test_a_subject_is_no_link_for_who_may_not_see_it(viewer):
+    job = JobFactory(subject_type="census.census", subject_id="1")
+    page = seen(viewer, page_of(job))
+    assert "census.census 1" in page
+    assert "/admin/census/" not in page
+
+
 def test_the_page_takes_few_queries(admin_client, django_assert_max_num_queries):
     job = JobFactory(state="FAILED")
     with django_assert_max_num_queries(4):
@@ -365,6 +450,55 @@ def test_redacted_names_are_masked_in_arguments_without_a_name(admin_client, red
     assert [name for name in ["zoe"] if f"{name}&quot;" in page] == kept
 
 
+def sensitive(*names):
+    return {"claimq_sensitive": list(names)}
+
+
+def test_what_the_job_calls_sensitive_is_masked_at_any_depth(admin_client):
+    everywhere = ("kwargs", "result", "progress", "checkpoint", "steps")
+    values = dict.fromkeys(everywhere, SECRETS)
+    job = JobFactory(task="tests.tasks.gone", metadata=sensitive("Token"), **values)
+    page = seen(admin_client, page_of(job))
+    assert "hush" not in page
+    assert page.count("********") == 2 * len(everywhere)
+    assert page.count("shown") >= len(everywhere)
+
+
+def test_a_sensitive_message_of_the_progress_is_masked(admin_client):
+    noted = {"current": 1, "total": 2, "message": "hush"}
+    job = JobFactory(progress=noted, metadata=sensitive("message"))
+    assert "hush" not in seen(admin_client, page_of(job))
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "kept"),
+    [
+        ("tests.tasks.mail", ["subject"], ["zoe"]),
+        ("tests.tasks.mail", ["to", "subject"], []),
+        ("tests.tasks.mail", [], ["zoe", "hush"]),
+        ("tests.tasks.gone", ["subject"], []),
+        ("tests.tasks.gone", [], ["zoe", "hush"]),
+    ],
+)
+def test_sensitive_arguments_are_masked_by_their_place(admin_client, task, names, kept):
+    job = JobFactory(task=task, args=["zoe", "hush"], metadata=sensitive(*names))
+    page = seen(admin_client, page_of(job))
+    assert [text for text in ("zoe", "hush") if f"{text}&quot;" in page] == kept
+
+
+@pytest.mark.parametrize("odd", [None, "token", 7, {"token": 1}, [None, 7, ["token"]]])
+def test_sensitive_names_of_any_shape_have_a_page(admin_client, odd):
+    job = JobFactory(kwargs={"open": "shown"}, metadata={"claimq_sensitive": odd})
+    assert "shown" in seen(admin_client, page_of(job))
+
+
+def test_where_nobody_knows_what_is_sensitive_all_may_be():
+    job = SimpleNamespace(
+        backend="default", metadata_text="{", kwargs_text='{"a": 1}', progress_text='{"current": 1}'
+    )
+    assert [json_of("kwargs")(job), progress(job)] == ["********"] * 2
+
+
 # Who may do what
 
 
@@ -433,7 +567,7 @@ def test_requeue_says_for_how_many_it_held(admin_client):
     jobs = [JobFactory(state=state) for state in State.values]
     page = act(admin_client, "requeue_selected", *jobs)
     assert "3 jobs were requeued." in page
-    assert "4 jobs were left as they are: only finished jobs can be requeued." in page
+    assert "4 jobs were left as they are: only finished jobs can be requeued" in page
     assert {job.state for job in Job.objects.filter(id__in=[job.id for job in jobs])} == {
         *UNCLAIMED,
         State.RUNNING,
@@ -494,8 +628,8 @@ def test_the_page_offers_what_the_state_allows(admin_client):
         job = JobFactory(state=state)
         page = seen(admin_client, page_of(job))
         offered = set(re.findall(rf'formaction="{JOBS}{job.id}/(\w+)/', page))
-        assert offered == {"requeue" if state in FINISHED else "cancel"}
-    assert "formaction" not in seen(admin_client, page_of(JobFactory(asked_to_stop=True)))
+        assert offered == {"requeue" if state in FINISHED else "cancel", "duplicate"}
+    assert "/cancel/" not in seen(admin_client, page_of(JobFactory(asked_to_stop=True)))
 
 
 @pytest.mark.parametrize(
@@ -515,7 +649,65 @@ def test_a_button_does_it_and_returns_to_the_page(admin_client, verb, before, af
     assert LogEntry.objects.count() == 1
 
 
-@pytest.mark.parametrize("verb", ["requeue", "cancel"])
+def test_of_requeued_jobs_with_the_same_unique_key_the_newest_goes(admin_client):
+    older, newest = JobFactory.create_batch(2, state="FAILED", unique_key="k")
+    page = act(admin_client, "requeue_selected", older, newest)
+    assert "1 job was requeued." in page
+    assert "of those with the same unique key only one" in page
+    assert Job.objects.get(state=State.READY) == newest
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_a_duplicate_of_any_job_is_a_new_one_whose_page_follows(admin_client, state):
+    job = JobFactory(state=state, task=HOSTILE.replace("\x1b", ""))
+    before = columns(job)
+    response = admin_client.post(f"{JOBS}{job.id}/duplicate/", follow=True)
+    copy = Job.objects.exclude(id=job.id).get()
+    assert response.redirect_chain == [(page_of(copy), 302)]
+    assert f"This is the duplicate of job {job.id}." in response.content.decode()
+    assert f'<a href="{page_of(job)}">{job.id}</a>' in response.content.decode()
+    assert (copy.state, copy.task, copy.duplicate_of) == (State.READY, job.task, job.id)
+    assert columns(job) == before
+    entry = LogEntry.objects.get()
+    assert (entry.object_id, entry.is_addition()) == (str(copy.id), True)
+    assert str(job.id) in entry.get_change_message()
+
+
+def test_a_duplicate_that_cannot_be_says_why(admin_client):
+    job = JobFactory(task=HOSTILE, unique_key=HOSTILE)
+    response = admin_client.post(f"{JOBS}{job.id}/duplicate/", follow=True)
+    page = response.content.decode()
+    assert not re.search("[\u202e\u200b\x1b]", page)
+    assert response.redirect_chain == [(page_of(job), 302)]
+    assert f"job {job.id}." in page
+    assert "<script>alert" not in page
+    assert Job.objects.count() == 1
+    assert not LogEntry.objects.exists()
+
+
+def test_a_job_that_python_cannot_read_is_not_duplicated(admin_client):
+    job = JobFactory()
+    set_json("args", "[" + "9" * 5000 + "]")
+    response = admin_client.post(f"{JOBS}{job.id}/duplicate/", follow=True)
+    assert response.redirect_chain == [(page_of(job), 302)]
+    assert Job.objects.count() == 1
+
+
+def test_who_may_not_add_jobs_cannot_duplicate_one(staff):
+    job = JobFactory()
+    for codenames in (["view_job", "requeue_job", "cancel_job", "change_job"], ["add_job"]):
+        user = staff(*codenames)
+        assert user.post(f"{JOBS}{job.id}/duplicate/").status_code == 403
+    assert "/duplicate/" not in seen(staff("view_job"), page_of(job))
+    adder = staff("view_job", "add_job")
+    assert "/duplicate/" in seen(adder, page_of(job))
+    assert adder.get(f"{JOBS}add/").status_code == 403
+    assert Job.objects.count() == 1
+    assert adder.post(f"{JOBS}{job.id}/duplicate/").status_code == 302
+    assert Job.objects.count() == 2
+
+
+@pytest.mark.parametrize("verb", ["requeue", "cancel", "duplicate"])
 def test_reading_the_address_of_a_button_has_no_effect(admin_client, verb):
     job = JobFactory(state="FAILED" if verb == "requeue" else "READY")
     before = columns(job)
