@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from uuid import uuid4
 
 from django.contrib.contenttypes.models import ContentType
 
@@ -52,3 +53,17 @@ async def pause():
 @task
 async def query_async():
     return await ContentType.objects.acount()
+
+
+def _insert():
+    ContentType.objects.create(app_label="bench", model=uuid4().hex)
+
+
+@task
+def insert():
+    _insert()
+
+
+@task(atomic=True)
+def insert_atomic():
+    _insert()

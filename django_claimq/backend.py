@@ -12,8 +12,11 @@ from sys import modules
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models import QuerySet
+from django.utils import timezone
 
 from django_claimq import checks, conf
 from django_claimq.compat import (
@@ -21,7 +24,6 @@ from django_claimq.compat import (
     BaseTaskBackend,
     InvalidTask,
     Task,
-    TaskResult,
     TaskResultDoesNotExist,
     is_task,
     task_enqueued,
@@ -29,6 +31,7 @@ from django_claimq.compat import (
 from django_claimq.copies import restore
 from django_claimq.definition import ClaimqTask
 from django_claimq.durations import EARLIEST, LATEST, LONGEST
+from django_claimq.task_result import ClaimqResult
 
 _REMEMBERED = 1000  # tasks that are known to be valid; each `using` makes a new one
 _logger = getLogger(FRAMEWORK)
@@ -71,6 +74,7 @@ class ClaimqBackend(BaseTaskBackend):
             raise InvalidTask(f"run_after is {run_after}: a delay is at most 100 years.")
         if isinstance(run_after, datetime) and not EARLIEST.year <= run_after.year < LATEST.year:
             raise InvalidTask(f"run_after is {run_after}: it must lie between 1970 and 9998.")
+        _check_expiry(task)
         if not 0 < len(task.queue_name) <= 100:
             raise InvalidTask(f"A queue's name has 1 to 100 characters, not {task.queue_name!r}.")
         if len(task.module_path) > 255:
@@ -90,7 +94,7 @@ class ClaimqBackend(BaseTaskBackend):
 
     def enqueue_many(
         self, calls: Sequence[tuple[Task[..., Any], Sequence[Any], Mapping[str, Any]]]
-    ) -> list[TaskResult[..., Any]]:
+    ) -> list[ClaimqResult[..., Any]]:
         """Insert many jobs, all or none; see `django_claimq.enqueue_many`."""
         from django_claimq.queueing import enqueueing
 
@@ -100,7 +104,22 @@ class ClaimqBackend(BaseTaskBackend):
         self._announce(results)
         return results
 
-    def get_result(self, result_id: str) -> TaskResult[..., Any]:
+    def enqueue_from(
+        self,
+        task: Task[..., Any],
+        queryset: QuerySet[Any, Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        subjects: bool = False,
+    ) -> int:
+        """Insert a job for each row of a queryset; see `django_claimq.enqueue_from`."""
+        from django_claimq.queueing import selecting
+
+        self._validate_for_enqueue(task)
+        return selecting.insert_from(task, queryset, args, kwargs, self.config, subjects=subjects)
+
+    def get_result(self, result_id: str) -> ClaimqResult[..., Any]:
         """Return the result of the job with this id, also if its task is gone.
 
         Raises TaskResultDoesNotExist for an id that no job has.
@@ -132,18 +151,35 @@ class ClaimqBackend(BaseTaskBackend):
                 f"{task.module_path} is not a task, so no worker could find it: decorate the "
                 "function itself with @task, as the outermost decorator, under its own name."
             )
+        if isinstance(task, ClaimqTask) and (flaw := checks.flaw_of(task, self.config.database)):
+            raise InvalidTask(f"{task.module_path}: {flaw[0]} {flaw[1]}")
         if len(self._valid) >= _REMEMBERED:
             self._valid.clear()
         self._valid[id(task)] = task
 
-    def _announce(self, results: Iterable[TaskResult[..., Any]]) -> None:
+    def _announce(self, results: Iterable[ClaimqResult[..., Any]]) -> None:
         if _is_unheard():
             return
         for result in results:
-            task_enqueued.send_robust(sender=type(self), task_result=result)
+            if result.is_new:
+                task_enqueued.send_robust(sender=type(self), task_result=result)
 
 
 def _is_unheard() -> bool:
     """Whether only the framework listens, to log it at a level at which nothing is logged."""
     listening = [key[0] for key, *_ in task_enqueued.receivers]
     return listening == [id(_log_task_enqueued)] and not _logger.isEnabledFor(DEBUG)
+
+
+def _check_expiry(task: Task[..., Any]) -> None:
+    """Raise InvalidTask for a time after which no job could begin, or that is none."""
+    expires: Any = task.expires if isinstance(task, ClaimqTask) else None
+    if not isinstance(expires, datetime):
+        return
+    if settings.USE_TZ and timezone.is_naive(expires):
+        raise InvalidTask(f"expires is {expires}, which has no time zone: give it one.")
+    if not EARLIEST.year <= expires.year < LATEST.year:
+        raise InvalidTask(f"expires is {expires}: it must lie between 1970 and 9998.")
+    run_after: Any = task.run_after
+    if isinstance(run_after, datetime) and expires < run_after:
+        raise InvalidTask(f"expires ({expires}) is before run_after ({run_after}): it never runs.")

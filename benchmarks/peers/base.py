@@ -20,7 +20,7 @@ class Variant:
 
     note: str  # the settings in words, for the report
     jobs: int  # put in for a drain: some seconds of work for one process
-    bulk_jobs: int = 20_000  # enqueued by one call for many
+    bulk_jobs: int = 100_000  # enqueued by one call for many
     store: str = "postgres"  # or "redis", "sqlite"
     measures: frozenset[str] = ALL_MEASURES
     processes: tuple[int, ...] = (1, 2, 4)

@@ -7,6 +7,9 @@ import sys
 from benchmarks.peers.base import Variant
 from benchmarks.peers.django_peer import DjangoPeer
 
+# What there are to make jobs of: enough for --scale 10.
+_ROWS = 1_100_000
+
 
 class Claimq(DjangoPeer):
     name = "claimq"
@@ -18,7 +21,6 @@ class Claimq(DjangoPeer):
             "`claimq_worker --processes N` as it comes, signals on, its log in a file; "
             "CONN_MAX_AGE=None",
             jobs=100_000,
-            bulk_jobs=100_000,
         ),
         "quiet": Variant(
             "as the default, but `--verbosity 0`: no lines for jobs",
@@ -31,6 +33,16 @@ class Claimq(DjangoPeer):
             "the same row by a bare `Job.objects.create`, to compare the enqueue with",
             jobs=1_000,
             measures=frozenset({"enqueue"}),
+        ),
+        "from": Variant(
+            "`enqueue_from` a table of numbers, beside the calls for many",
+            jobs=1_000,
+            measures=frozenset({"bulk"}),
+        ),
+        "bulk_create": Variant(
+            "the same rows by a bare `Job.objects.bulk_create`, 1,000 at a time",
+            jobs=1_000,
+            measures=frozenset({"bulk"}),
         ),
         "sqlite": Variant(
             "as the default, on SQLite (WAL, synchronous=NORMAL, IMMEDIATE)",
@@ -45,6 +57,13 @@ class Claimq(DjangoPeer):
         "WHERE state IN ('SCHEDULED', 'READY', 'RUNNING', 'WAITING')"
     )
 
+    def prepare(self) -> None:
+        super().prepare()
+        if self.context.variant == "from":
+            from benchmarks.jobs.rows import fill
+
+            fill(_ROWS)
+
     def enqueue(self, number: int) -> None:
         from benchmarks.jobs.claimq import noop
 
@@ -57,9 +76,21 @@ class Claimq(DjangoPeer):
 
     def bulk(self, count: int, start: int = 0) -> None:
         from benchmarks.jobs.claimq import noop
-        from django_claimq import enqueue_many
+        from django_claimq import enqueue_from, enqueue_many
 
-        enqueue_many([(noop, (number,), {}) for number in range(start, start + count)])
+        numbers = range(start, start + count)
+        if self.context.variant == "from":
+            from benchmarks.jobs.rows import Row
+
+            rows = Row.objects.filter(number__gte=start, number__lt=start + count)
+            assert enqueue_from(noop, rows, ["number"]) == count
+        elif self.context.variant == "bulk_create":
+            from django_claimq.models import Job
+
+            jobs = [Job(task=noop.module_path, args=[number], kwargs={}) for number in numbers]
+            Job.objects.bulk_create(jobs, batch_size=1_000)
+        else:
+            enqueue_many([(noop, (number,), {}) for number in numbers])
 
     def worker_commands(self) -> list[list[str]]:
         flags = [f"--processes={self.context.processes}", *self.variant.options.get("flags", ())]

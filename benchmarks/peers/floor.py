@@ -49,13 +49,11 @@ class Floor(DjangoPeer):
         "batch100": Variant(
             "SQL on psycopg; claim 100, run, settle 100",
             jobs=100_000,
-            bulk_jobs=100_000,
             processes=(1, 2),
         ),
         "django100": Variant(
             "the same SQL through Django's cursor; enqueue by the ORM",
             jobs=100_000,
-            bulk_jobs=100_000,
             measures=ALL_MEASURES - {"latency"},
         ),
     }

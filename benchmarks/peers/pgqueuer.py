@@ -17,13 +17,11 @@ class PgQueuer(Peer):
         "psycopg": Variant(
             "psycopg, batch_size 10, async handler",
             jobs=20_000,
-            bulk_jobs=100_000,
             options={"batch_size": 10},
         ),
         "asyncpg": Variant(
             "its fastest: asyncpg, uvloop, batch_size 100, max_concurrent_tasks 200, async handler",
             jobs=80_000,
-            bulk_jobs=100_000,
             options={"batch_size": 100, "max_concurrent_tasks": 200},
         ),
     }

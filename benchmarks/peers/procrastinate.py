@@ -14,6 +14,7 @@ class Procrastinate(DjangoPeer):
         "c10": Variant(
             "`procrastinate worker --concurrency 10`, async task",
             jobs=3_000,
+            bulk_jobs=20_000,  # More take minutes.
             options={"command": ["procrastinate", "worker", "--concurrency=10"]},
         ),
     }
