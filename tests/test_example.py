@@ -198,8 +198,13 @@ class TestPage:
         assert "data-finished" not in html
 
     def test_the_page_shows_failures_with_their_traceback(self, client):
-        job = JobFactory(state="FAILED", history=[ended_attempt(error="builtins.SyntaxError")])
         census = Census.objects.create(source="shop", root="/shop")
+        job = JobFactory(
+            state="FAILED",
+            history=[ended_attempt(error="builtins.SyntaxError")],
+            subject_type="census.census",
+            subject_id=str(census.pk),
+        )
         SourceFile.objects.create(census=census, path="<broken>.py", job_id=job.id)
         html = client.get(f"{census.get_absolute_url()}findings/").content.decode()
         assert "&lt;broken&gt;.py" in html

@@ -1,11 +1,13 @@
 from django.contrib import admin
 
+from django_claimq.admin import JobInline
 from example_project.census.models import Census, FileReport, SourceFile
 
 
 @admin.register(Census)
 class CensusAdmin(admin.ModelAdmin):
     list_display = ["source", "root", "created_at"]
+    inlines = [JobInline]
 
 
 @admin.register(SourceFile)

@@ -27,7 +27,7 @@ class Census(models.Model):
 
     def jobs(self) -> JobQuerySet:
         """The jobs of its files, as far as they have not been pruned."""
-        return Job.objects.filter(id__in=self.files.values("job_id"))
+        return Job.objects.for_subject(self)
 
 
 class SourceFile(models.Model):

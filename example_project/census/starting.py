@@ -15,7 +15,8 @@ def start(source: Source) -> Census:
     The jobs are rows of the same transaction, so no worker can see one before its file.
     """
     census = Census.objects.create(source=source.name, root=source.root)
-    jobs = enqueue_many((count_file, (census.pk, path), {}) for path in source.paths)
+    count = count_file.using(subject=census)
+    jobs = enqueue_many((count, (census.pk, path), {}) for path in source.paths)
     SourceFile.objects.bulk_create(
         SourceFile(census=census, path=path, job_id=job.id)
         for path, job in zip(source.paths, jobs, strict=True)

@@ -3,15 +3,15 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 
-from django.db import transaction
-
 from django_claimq import Exponential, Fail, task
-from example_project.census.counting import Counts, count
+from example_project.census.counting import count
 from example_project.census.models import FileReport, SourceFile
 from example_project.census.sources import SourceError, read_source
 
 
-@task(queue_name="census", max_attempts=3, backoff=Exponential(base=0.2))
+# A job runs at least once: a worker may die after the report was written, and before its job is
+# settled. Here both are one transaction, so that the report is there exactly once.
+@task(queue_name="census", atomic=True, max_attempts=3, backoff=Exponential(base=0.2))
 def count_file(census_id: int, path: str) -> int:
     """Count what is in one file of a census, write the report, and return its lines.
 
@@ -24,14 +24,6 @@ def count_file(census_id: int, path: str) -> int:
     except SourceError as error:
         raise Fail(str(error)) from error
     counts = count(source, os.path.join(file.census.root, path))
-    _report(file, counts)
-    return counts.lines
-
-
-@transaction.atomic
-def _report(file: SourceFile, counts: Counts) -> None:
-    # A job runs at least once: a worker that dies after this commit, before its job is
-    # settled, leaves the job to another run. So a second run must change nothing, and the
-    # lock keeps two runs at the same time from writing two rows.
-    SourceFile.objects.select_for_update().get(pk=file.pk)
+    # Not create(): a person may send a job that was done back to run again.
     FileReport.objects.update_or_create(file=file, defaults=asdict(counts))
+    return counts.lines
