@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import django
+from docutils import nodes
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
@@ -29,3 +30,14 @@ autodoc_typehints = "description"
 
 html_theme = "furo"
 html_title = f"django-claimq {release}"
+
+
+def setup(app):
+    app.connect("doctree-read", trim)
+
+
+def trim(app, doctree):
+    """Drop the empty lines between a piece of included code and the marker behind it."""
+    for block in doctree.findall(nodes.literal_block):
+        block.rawsource = text = block.astext().rstrip("\n")
+        block[:] = [nodes.Text(text)]
