@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.db import transaction
 
+from django_claimq.ids import earliest_uuid7, uuid7
 from django_claimq.models import Job
 from django_claimq.queueing import claiming
 from django_claimq.queueing.transitions import Owner
+from tests.factories import ago
 
 CLAIM = {"claimed_by", "claimed_at", "lease_expires_at", "heartbeat_at"}
 
@@ -40,3 +44,9 @@ def changed(before, after):
 def set_columns(job, **values):
     """Write to the row past all guards, as a person with a SQL prompt may."""
     assert Job.objects.filter(id=getattr(job, "id", job)).update(**values) == 1
+
+
+def old_id(**age):
+    """An id as it was made so long ago: old_id(days=8)."""
+    then = earliest_uuid7(ago(**age).timestamp())
+    return UUID(int=then.int | uuid7().int % (1 << 80))

@@ -6,29 +6,34 @@ import ast
 import re
 from argparse import SUPPRESS, ArgumentParser, _HelpAction, _SubParsersAction
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import django_claimq
-from django_claimq import signals
+from django_claimq import exceptions, signals
 from django_claimq.compat import FRAMEWORK
 from django_claimq.conf import Options
+from django_claimq.context import ClaimqContext
 from django_claimq.definition import ClaimqTask
 from django_claimq.management.commands import claimq, claimq_worker
 from django_claimq.models import Job, Worker
 from django_claimq.models.querysets import JobQuerySet
 from django_claimq.option_parsers import PARSERS
 from django_claimq.states import State
+from django_claimq.task_options import UNSET
+from django_claimq.task_result import ClaimqResult
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # Options that nothing reads yet.
-RESERVED = {"RETENTION", "SCHEDULES"}
+RESERVED = {"SCHEDULES"}
 
 
 def page(name: str) -> str:
@@ -37,9 +42,9 @@ def page(name: str) -> str:
 
 @cache
 def table(name: str) -> dict[str, str]:
-    """Rows of the page's tables, by each name in their first cell."""
+    """Rows of the page's tables, by each name in their first cell: the first row of each."""
     rows = re.findall(r"^\| (.+?) \| (.*) \|$", page(name), re.MULTILINE)
-    return {key: rest for cell, rest in rows for key in re.findall(r"`([^`]+)`", cell)}
+    return {key: rest for cell, rest in reversed(rows) for key in re.findall(r"`([^`]+)`", cell)}
 
 
 @pytest.mark.parametrize("option", [name.upper() for name in PARSERS])
@@ -92,11 +97,38 @@ def test_every_signal_is_explained() -> None:
 
 
 def test_every_task_option_and_public_name_is_explained() -> None:
-    options = {field.name for field in fields(ClaimqTask)} - {"func", "run_after"}
-    assert options <= table("reference/tasks.md").keys()
+    options = {field.name for field in fields(ClaimqTask)} - {"func"}
+    asked = set(signature(ClaimqTask.using).parameters) - {"self"}
+    assert options | asked <= table("reference/tasks.md").keys()
     text = page("reference/tasks.md")
-    hidden = {"ClaimqTask", "ClaimqError"}
+    hidden = {"ClaimqTask"}
     assert [name for name in set(django_claimq.__all__) - hidden if f"{name}" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "option", [one for one in fields(ClaimqTask) if one.default is not MISSING]
+)
+def test_every_task_option_is_explained_with_its_default(option: Field[Any]) -> None:
+    if option.name == "run_after":  # Of one job.
+        return
+    default = table("reference/tasks.md")[option.name].partition(" | ")[0]
+    if option.default is UNSET:
+        assert default == f"unset: `{option.name.upper()}`"
+    else:
+        assert eval(re.findall(r"`([^`]*)`", default)[0]) == option.default  # noqa: S307
+
+
+def test_every_member_of_contexts_and_results_is_explained() -> None:
+    pages = {ClaimqContext: "reference/context.md", ClaimqResult: "reference/tasks.md"}
+    for cls, name in pages.items():
+        own = {member for member in vars(cls) if not member.startswith("_")}
+        assert own <= {key.partition("(")[0] for key in table(name)}
+
+
+def test_every_exception_is_explained() -> None:
+    own = {name for name, one in vars(exceptions).items() if isinstance(one, type)}
+    own = {name for name in own if issubclass(getattr(exceptions, name), exceptions.ClaimqError)}
+    assert own - {"WorkerIdTaken", "TaskVerdict"} <= table("reference/tasks.md").keys()
 
 
 def test_every_check_is_explained() -> None:
@@ -110,7 +142,8 @@ def test_every_check_is_explained() -> None:
         message
         for heading in re.findall(r"^### .*`.*$", page("troubleshooting.md"), re.MULTILINE)
         for message in re.findall(r"`([^`]{20,})`", heading)
-    ],
+    ]
+    + re.findall(r"^\| `([^`]{20,})` \|", page("troubleshooting.md"), re.MULTILINE),
 )
 def test_a_message_of_the_troubleshooting_page_is_in_the_code(message: str) -> None:
     varying = r"\.\.\.+|'default'|'|\d+|-heartbeat|django_claimq\.exceptions\.\w+"

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from copy import copy
+from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from django_claimq.ids import uuid7
 from django_claimq.models import Job
-from django_claimq.queueing import claiming, postgresql, settling, transitions
+from django_claimq.queueing import claiming, postgresql, pruning, settling, transitions
 from django_claimq.queueing.outcomes import Succeeded
 from django_claimq.queueing.postgresql import Mark, Wanted
+from django_claimq.queueing.pruning import Pruner
+from django_claimq.subjects import Subject
 from tests.factories import JobFactory, WorkerFactory, ago, ahead
-from tests.rows import claim, owner
+from tests.rows import claim, old_id, owner
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
@@ -95,7 +100,7 @@ def plans_of(work):
     plans = []
     messages = [query["sql"] for query in captured.captured_queries]
     for sql in (part.strip() for message in messages for part in message.split(";")):
-        if "claimq_job" not in sql or not sql.startswith(("SELECT", "UPDATE")):
+        if "claimq_job" not in sql or not sql.startswith(("SELECT", "UPDATE", "DELETE")):
             continue
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".replace("%", "%%"), ())
@@ -223,6 +228,61 @@ def test_finding_the_queues_costs_one_probe_for_each(full_table):
     assert all(plan.rows_read <= 1 for plan in plans)
 
 
+def test_a_position_reads_the_jobs_ahead_and_no_others(full_table):
+    """Not those behind, however many, nor what was enqueued in the same moment."""
+    in_order = Job.objects.ready().filter(queue_name="default").order_by("id")
+    jobs = [in_order[place] for place in (3, 200)]
+    JobFactory.create_batch(5, priority=1)
+    JobFactory.create_batch(5, run_after=ago(hours=1))
+    for job, place in zip(jobs, (3 + 10, 200 + 10), strict=True):
+        answers = []
+        *_, plan = plans_of(lambda job=job, answers=answers: answers.append(job.position()))
+        assert answers == [place]
+        assert plan.indexes == {"claimq_job_claim", "claimq_job_pkey"}
+        assert not {kind for kind in plan.kinds if "Sort" in kind or "Seq" in kind}
+        assert plan.rows_read <= place + 2  # And twice the job itself.
+
+
+@pytest.fixture
+def years_of_jobs():
+    """In the order of time, as they came: of the old ones few are old enough to go."""
+
+    def rows(number, new_id, *kinds):
+        jobs = [copy(kinds[one % len(kinds)]) for one in range(number)]
+        for place, job in enumerate(jobs):
+            job.id = new_id()
+            job.finished_at += timedelta(milliseconds=place)
+        Job.objects.bulk_create(jobs)
+
+    def old(**values):
+        return JobFactory.build(finished_at=ago(hours=4), **values)
+
+    failed, own = old(state="FAILED"), old(state="SUCCESSFUL", retention=1_000_000)
+    expired = old(state="SUCCESSFUL"), old(state="SUCCESSFUL", retention=3600)
+    rows(5000, lambda: old_id(hours=5), failed, failed, own)
+    rows(600, lambda: old_id(hours=5), failed, *expired)
+    rows(4000, uuid7, JobFactory.build(state="SUCCESSFUL"))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE claimq_job")
+        # As few as there are, to sort them would be as good.
+        cursor.execute("SET LOCAL enable_bitmapscan = off")
+        cursor.execute("SET LOCAL max_parallel_workers_per_gather = 0")
+
+
+def test_pruning_walks_an_index_some_rows_at_a_time(years_of_jobs, monkeypatch):
+    monkeypatch.setattr(pruning, "_READ", 1000)
+    pruner = Pruner("default", {"successful": 3600.0, "failed": 360_000.0})
+    deleted, indexes = [], set()
+    while not all(walk.is_through for walk in pruner._walks):
+        plans = plans_of(lambda: deleted.append(pruner.step(limit=100)))
+        for plan in plans:
+            assert "Seq Scan" not in plan.kinds, plan.sql
+            assert plan.rows_read <= 1001, plan.sql
+            indexes |= plan.indexes
+    assert sum(deleted) >= 400
+    assert indexes == {"claimq_job_pkey", "claimq_job_retention"}
+
+
 def test_heartbeats_touch_no_index():
     """HOT updates: few running rows among many others leave room in their pages."""
     for _ in range(20):
@@ -252,3 +312,14 @@ def _updates():
             "WHERE relname = 'claimq_job'"
         )
         return cursor.fetchone()
+
+
+def test_the_newest_jobs_of_a_row_are_found_by_their_index(full_table):
+    about = {"subject_type": "census.census", "subject_id": "1"}
+    JobFactory.create_batch(30, **about)
+    JobFactory.create_batch(30, **(about | {"subject_id": "2"}))
+    newest = Job.objects.for_subject(Subject("census.census", "1")).order_by("-id")[:20]
+    (plan,) = plans_of(lambda: list(newest))
+    assert plan.indexes == {"claimq_job_subject"}
+    assert not {kind for kind in plan.kinds if "Sort" in kind or "Seq" in kind}
+    assert plan.rows_read <= 20

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from django_claimq.models import Job
 from django_claimq.queueing import transitions
 from django_claimq.queueing.transitions import Claim
 from django_claimq.states import FINISHED, UNCLAIMED, State
+from tests.concurrency.sides import before_first
 from tests.factories import JobFactory, ago, ahead, ended_attempt
 from tests.rows import CLAIM, changed, columns, owner, set_columns
 
@@ -138,9 +142,15 @@ VERBS = {
         {
             *("state", "attempt", "crashes", "run_after", "result"),
             *("started_at", "last_attempted_at", "finished_at", "finished_by"),
-            "cancel_requested_at",
+            *("cancel_requested_at", "expires_at", "progress"),
         },
-        given={"result": 1, "finished_by": "worker-1", "cancel_requested_at": ago(seconds=15)},
+        given={
+            "result": 1,
+            "finished_by": "worker-1",
+            "cancel_requested_at": ago(seconds=15),
+            "expires_at": ago(seconds=15),
+            "progress": {"current": 1},
+        },
     ),
     "reschedule": Verb(
         lambda job: only(job).reschedule(ahead(days=2)),
@@ -462,6 +472,194 @@ class TestSets:
     def test_a_queue_without_a_name_is_refused(self):
         with pytest.raises(ValueError, match="must have a name"):
             only(JobFactory()).move("")
+
+    @pytest.mark.parametrize("name", ["", None, "x" * 101, "a\0b"])
+    def test_a_queue_whose_name_cannot_be_one_is_refused(self, name):
+        with pytest.raises(ValueError, match="must have a name"):
+            only(JobFactory()).move(name)
+
+    @pytest.mark.parametrize(
+        ("run_after", "error", "message"),
+        [
+            (60, TypeError, "must be a datetime or a timedelta, not 60"),
+            (None, TypeError, "not None"),
+            (datetime(2030, 1, 1), ValueError, "must be aware"),
+            (datetime.max.replace(tzinfo=UTC), ValueError, "between 1970 and 9998"),
+            (datetime.min.replace(tzinfo=UTC), ValueError, "between 1970 and 9998"),
+            (timedelta.max, ValueError, "100 years"),
+            (timedelta.min, ValueError, "100 years"),
+        ],
+    )
+    def test_a_time_that_is_none_is_refused(self, run_after, error, message):
+        job = JobFactory()
+        before = columns(job)
+        with pytest.raises(error, match=message):
+            only(job).reschedule(run_after)
+        assert columns(job) == before
+
+    @pytest.mark.parametrize("priority", ["1", 1.5, True, None])
+    def test_a_priority_that_is_no_whole_number_is_refused(self, priority):
+        with pytest.raises(ValueError, match="from -100 to 100"):
+            only(JobFactory()).reprioritise(priority)
+
+
+class TestWhatARequeuedJobGoesOnFrom:
+    NOTED = {"checkpoint": {"page": 7}, "steps": {"charge": 1}}
+
+    @pytest.mark.parametrize("state", ["FAILED", "CANCELLED"])
+    def test_one_that_did_not_succeed_goes_on_from_its_notes(self, state):
+        job = JobFactory(state=state, **self.NOTED)
+        only(job).requeue()
+        row = columns(job)
+        assert {name: row[name] for name in self.NOTED} == self.NOTED
+
+    def test_one_that_succeeded_begins_anew(self):
+        job = JobFactory(state="SUCCESSFUL", **self.NOTED)
+        only(job).requeue()
+        assert Job.objects.filter(checkpoint__isnull=True, steps__isnull=True).count() == 1
+
+
+class TestRequeueOfUniqueJobs:
+    @pytest.mark.parametrize("state", ["SCHEDULED", "READY", "RUNNING", "WAITING"])
+    def test_a_job_whose_key_a_live_one_holds_stays_as_it_is(self, state):
+        job = JobFactory(state="FAILED", unique_key="k")
+        holder = JobFactory(state=state, unique_key="k")
+        before = columns(job), columns(holder)
+        with transaction.atomic():
+            assert only(job).requeue() == 0
+            assert Job.objects.count() == 2, "the transaction can go on"
+        assert (columns(job), columns(holder)) == before
+
+    def test_a_key_of_another_task_or_of_a_finished_job_is_no_obstacle(self):
+        JobFactory(unique_key="k", task="tests.tasks.mail")
+        JobFactory(state="SUCCESSFUL", unique_key="k")
+        job = JobFactory(state="FAILED", unique_key="k")
+        assert only(job).requeue() == 1
+        assert columns(job)["unique_key"] == "k"
+
+    def test_of_several_with_the_same_key_the_newest_goes(self):
+        older, newest = JobFactory.create_batch(2, state="FAILED", unique_key="k")
+        others = [JobFactory(state="FAILED"), JobFactory(state="FAILED", unique_key="other")]
+        assert Job.objects.order_by("id").requeue() == 3
+        assert columns(older)["state"] == State.FAILED
+        assert {columns(job)["state"] for job in (newest, *others)} == {State.READY}
+
+    def test_those_without_a_key_go_in_one_update(self):
+        JobFactory.create_batch(5, state="FAILED")
+        with CaptureQueriesContext(connection) as captured:
+            assert Job.objects.all().requeue() == 5
+        assert sum(query["sql"].startswith("UPDATE") for query in captured) == 1
+
+    def test_many_with_keys_take_few_statements(self):
+        for number in range(50):
+            JobFactory(state="FAILED", unique_key=f"k{number}")
+        with CaptureQueriesContext(connection) as captured:
+            assert Job.objects.all().requeue() == 50
+        assert sum("claimq_job" in query["sql"] for query in captured) <= 4
+
+    def test_a_finished_job_that_holds_the_key_for_a_while_yet_keeps_the_others_waiting(self):
+        holder = JobFactory(state="SUCCESSFUL", unique_key="k", unique_until=ahead(hours=1))
+        newer = JobFactory(state="FAILED", unique_key="k")
+        assert only(newer).requeue() == 0
+        assert Job.objects.all().requeue() == 1
+        assert columns(holder)["state"] == State.READY
+        assert columns(newer)["state"] == State.FAILED
+
+    def test_a_finished_job_that_has_held_the_key_for_long_enough_lets_go_of_it(self):
+        holder = JobFactory(state="SUCCESSFUL", unique_key="k", unique_until=ago(seconds=1))
+        newer = JobFactory(state="FAILED", unique_key="k")
+        assert Job.objects.all().requeue() == 1
+        assert columns(newer)["state"] == State.READY
+        row = columns(holder)
+        assert (row["state"], row["unique_until"]) == (State.SUCCESSFUL, None)
+
+    def test_a_key_that_is_taken_in_the_last_moment_stays_taken(self):
+        job = JobFactory(state="FAILED", unique_key="k")
+        other = JobFactory(state="FAILED", unique_key="other")
+        plain = JobFactory(state="FAILED")
+
+        def take():
+            JobFactory(unique_key="k")
+
+        # What follows the look at the keys.
+        with transaction.atomic(), before_first("SAVEPOINT", take):
+            assert Job.objects.all().requeue() == 2
+            assert Job.objects.count() == 4, "the transaction can go on"
+        assert columns(job)["state"] == State.FAILED
+        assert {columns(one)["state"] for one in (other, plain)} == {State.READY}
+
+
+class TestOneJob:
+    """The same operations on an instance, which tells whether they held."""
+
+    OPERATIONS = {
+        "cancel": ("READY", (), {"state": State.CANCELLED}),
+        "requeue": ("FAILED", (), {"state": State.READY}),
+        "reschedule": ("READY", (timedelta(hours=1),), {"state": State.SCHEDULED}),
+        "move": ("READY", ("mail",), {"queue_name": "mail"}),
+        "reprioritise": ("READY", (5,), {"priority": 5}),
+    }
+
+    @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+    @pytest.mark.parametrize("name", OPERATIONS)
+    def test_it_holds_and_the_instance_shows_it(self, name, is_async):
+        state, arguments, changes = self.OPERATIONS[name]
+        job, other = JobFactory.create_batch(2, state=state)
+        before = columns(other)
+        assert self.do(job, name, is_async, *arguments) is True
+        assert {column: getattr(job, column) for column in changes} == changes
+        assert {column: columns(job)[column] for column in changes} == changes
+        assert columns(other) == before
+
+    @pytest.mark.parametrize("name", OPERATIONS)
+    def test_where_it_does_not_hold_the_instance_shows_why(self, name):
+        state, arguments, _ = self.OPERATIONS[name]
+        job = JobFactory(state=state)
+        now = State.RUNNING if state == "FAILED" else State.SUCCESSFUL
+        set_columns(job, **self.row_of(now))
+        assert getattr(job, name)(*arguments) is False
+        assert job.state == now
+
+    @pytest.mark.parametrize("name", OPERATIONS)
+    def test_a_job_that_is_deleted_is_no_error(self, name):
+        state, arguments, _ = self.OPERATIONS[name]
+        job = JobFactory(state=state)
+        Job.objects.all().delete()
+        assert getattr(job, name)(*arguments) is False
+
+    def test_a_job_is_changed_where_it_is_written_not_where_it_was_read(self, settings):
+        settings.DATABASE_ROUTERS = [f"{__name__}.WritesToDefault"]
+        job = JobFactory()
+        job._state.db = "replica"
+        assert job.cancel()
+        assert job._state.db == "default"
+
+    @pytest.mark.parametrize("name", OPERATIONS)
+    def test_so_do_the_async_operations_on_sets(self, name):
+        state, arguments, changes = self.OPERATIONS[name]
+        job = JobFactory(state=state)
+        assert self.do(only(job), name, True, *arguments) == 1
+        assert {column: columns(job)[column] for column in changes} == changes
+        assert not hasattr(Job.objects, f"a{name}"), "all of them only by .all()"
+
+    @staticmethod
+    def do(target, name, is_async, *arguments):
+        if is_async:
+            return async_to_sync(getattr(target, f"a{name}"))(*arguments)
+        return getattr(target, name)(*arguments)
+
+    @staticmethod
+    def row_of(state):
+        row = JobFactory.build(state=state)
+        names = {"state", "finished_at", "attempt"} | CLAIM
+        return {name: getattr(row, name) for name in names}
+
+
+class WritesToDefault:
+    """A router with a replica to read from."""
+
+    def db_for_write(self, model, **hints):
+        return "default"
 
 
 class TestReads:

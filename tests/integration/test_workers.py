@@ -76,12 +76,13 @@ class TestRegister:
 
 
 class TestBeat:
-    def test_it_shows_life_and_state(self):
+    def test_it_shows_life_state_and_rates(self):
         registration = register()
         silence(seconds=25)
-        assert registration.beat(Worker.State.STOPPING)
+        assert registration.beat(Worker.State.STOPPING, {"mail": 2.5})
         row = Worker.objects.get()
         assert row.state == Worker.State.STOPPING
+        assert row.rates == {"mail": 2.5}
         assert row.heartbeat_at > ago(seconds=5)
 
     @pytest.mark.django_db(transaction=True)  # A refused INSERT would end the test's own.
@@ -90,18 +91,18 @@ class TestBeat:
         silence(seconds=25)
         new = register()
         before = Worker.objects.values().get()
-        assert not old.beat(Worker.State.RUNNING)
+        assert not old.beat(Worker.State.RUNNING, {})
         assert not old.restore()
         old.leave()
         assert Worker.objects.values().get() == before
-        assert new.beat(Worker.State.RUNNING)
+        assert new.beat(Worker.State.RUNNING, {})
 
     def test_a_row_that_was_deleted_comes_back(self):
         registration = register()
         Worker.objects.all().delete()
-        assert not registration.beat(Worker.State.RUNNING)
+        assert not registration.beat(Worker.State.RUNNING, {})
         assert registration.restore()
-        assert registration.beat(Worker.State.RUNNING)
+        assert registration.beat(Worker.State.RUNNING, {})
         assert Worker.objects.get().queues == ["default", "mail"]
 
     def test_a_worker_that_leaves_takes_its_row_along(self):
