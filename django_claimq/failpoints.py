@@ -7,6 +7,8 @@ point costs one look at an empty dict.
 import os
 import signal
 import time
+from collections.abc import Callable
+from typing import Final
 
 
 def _parse(text: str) -> dict[str, str]:
@@ -14,6 +16,20 @@ def _parse(text: str) -> dict[str, str]:
 
 
 _armed = _parse(os.environ.get("CLAIMQ_FAILPOINTS", ""))
+
+#: Called with the name of each crash point that is passed: tests put themselves in here.
+watchers: Final[list[Callable[[str], None]]] = []
+
+
+def crash_point(name: str) -> None:
+    """Name a place in a task where its worker may die, for tests to let it die there.
+
+    Does next to nothing elsewhere. A test kills there by `django_claimq.testing.crash_at`, a
+    real process by the environment: CLAIMQ_FAILPOINTS="charged=kill" for the name "charged".
+    """
+    for watcher in watchers:
+        watcher(name)
+    failpoint(name)
 
 
 def failpoint(name: str) -> None:

@@ -42,13 +42,18 @@ def run(using: str, work: Callable[[], T]) -> T:
     return retry(using, transact)
 
 
-def retry(using: str, work: Callable[[], T]) -> T:
-    """Do `work`, which is a transaction, up to five times where others get in its way."""
+def retry(using: str, work: Callable[[], T], *, undone: bool = False) -> T:
+    """Do `work`, which is a transaction, up to five times where others get in its way.
+
+    `undone`: within a caller's transaction it is a savepoint. Then it is done again there too
+    after a deadlock on PostgreSQL, which undoes no more than that.
+    """
     for tries_left in reversed(range(_TRIES)):
         try:
             return work()
         except DatabaseError as error:
-            if not tries_left or not is_transient(error) or connections[using].in_atomic_block:
+            inside = connections[using].in_atomic_block and not (undone and is_deadlock(error))
+            if not tries_left or not is_transient(error) or inside:
                 raise
             time.sleep(random.uniform(0.005, 0.05) * (_TRIES - tries_left))  # noqa: S311
     raise AssertionError("unreachable")
@@ -73,6 +78,11 @@ def is_transient(error: DatabaseError) -> bool:
     cause = error.__cause__
     code = getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
     return code in _TRANSIENT or "database is locked" in str(error)
+
+
+def is_deadlock(error: DatabaseError) -> bool:
+    """Whether PostgreSQL ended the statement since it and others waited for one another."""
+    return getattr(error.__cause__, "sqlstate", None) == "40P01"
 
 
 def is_lock_timeout(error: DatabaseError) -> bool:

@@ -18,7 +18,7 @@ from django_claimq.ids import uuid7_texts
 from django_claimq.keys import make_key
 from django_claimq.masking import mask_text, secrets_of
 from django_claimq.models.job import Job
-from django_claimq.queueing import copying, unique, wakeups
+from django_claimq.queueing import copying, database, unique, wakeups
 from django_claimq.queueing.columns import columns_of, timing_at, timing_of
 from django_claimq.queueing.results import enqueued_result, enqueued_task, stored_result
 from django_claimq.queueing.unique import Candidate, Placed
@@ -73,13 +73,18 @@ def insert_many(calls: Sequence[Call], options: Options) -> list[ClaimqResult[..
         for number, key in enumerate(keys)
         if key is not None
     ]
-    with transaction.atomic(using=options.database):
-        unkeyed = _insert_plain(
-            [calls[number] for number in plain], kinds, [encoded[one] for one in plain], options
-        )
-        found = _insert_unique([one for _, one in keyed], options)
+
+    def work() -> list[ClaimqResult[..., Any]]:
+        with transaction.atomic(using=options.database):
+            unkeyed = _insert_plain(
+                [calls[number] for number in plain], kinds, [encoded[one] for one in plain], options
+            )
+            return unkeyed + _insert_unique([one for _, one in keyed], options)
+
+    # Keys that change hands meanwhile are not taken in their order.
+    found = database.retry(options.database, work, undone=True)
     numbers = [*plain, *(number for number, _ in keyed)]
-    by_number = dict(zip(numbers, [*unkeyed, *found], strict=True))
+    by_number = dict(zip(numbers, found, strict=True))
     return [by_number[number] for number in range(len(calls))]
 
 
@@ -140,7 +145,7 @@ def _insert_unique(
 ) -> list[ClaimqResult[..., Any]]:
     using = options.database
     candidates = [_candidate(kind, encoded, key) for kind, encoded, key in found]
-    placed = unique.insert(using, candidates)
+    placed = database.retry(using, lambda: unique.insert(using, candidates))
     changed = [
         kind.task
         for (kind, _, _), one in zip(found, placed, strict=True)

@@ -14,11 +14,14 @@ from django.db import connection, connections, transaction
 PATIENCE = 30.0
 
 
-def overlap(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+def overlap(
+    first: Callable[[], Any], second: Callable[[], Any], *, rolled_back: bool = False
+) -> tuple[Any, Any]:
     """Do `first` in a transaction, have `second` begin before it commits; return both answers.
 
     `second` has come as far as it can when `first` commits: to its end, or to where it
     waits for a lock. Where the database does not show who waits, it may begin later.
+    `rolled_back`: the transaction of `first` is undone then, not committed.
     """
     began = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -27,6 +30,7 @@ def overlap(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, A
             other = pool.submit(_with_own_connection, second, began)
             began.wait(PATIENCE)
             _wait_until_blocked(other)
+            transaction.set_rollback(rolled_back)
         return answer, other.result(PATIENCE)
 
 
