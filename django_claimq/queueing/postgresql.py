@@ -73,6 +73,13 @@ RETURNING id, fence, attempt, max_attempts, task, queue_name, backend, priority,
 """  # noqa: S608
 
 
+_FIRST = """
+    SELECT id FROM claimq_job WHERE state = 'READY' AND queue_name = %s
+    ORDER BY priority DESC, run_after, id LIMIT 1"""
+_NEXT = """
+    SELECT run_after FROM claimq_job WHERE state = 'SCHEDULED' ORDER BY run_after, id LIMIT 1"""
+
+
 class Successes(NamedTuple):
     """Claims whose runs succeeded, and their results as JSON, None for none at all."""
 
@@ -152,6 +159,25 @@ def turn(using: str, worker_id: str, ended: Successes | None, wanted: Wanted | N
         count = cursor.rowcount
     zone = connection.timezone or ZoneInfo(connection.timezone_name)
     return Turn(held, count, raw.fetchall if count else list, claimed_at, zone)
+
+
+def glance(using: str, queues: Sequence[str]) -> tuple[bool, float | None]:
+    """Whether any of the queues has READY jobs, and the seconds until the next is due.
+
+    By the ORM it takes ten times the CPU, several times a second with little to do.
+    """
+    with connections[using].cursor() as cursor:
+        cursor.execute(_glance_sql(len(queues)), list(queues))
+        ready, seconds = cursor.fetchone()
+    return ready, seconds
+
+
+@lru_cache(maxsize=256)
+def _glance_sql(queues: int) -> str:
+    # The first row of each queue's range: EXISTS over them all would scan the table, where
+    # finished rows come first.
+    ready = " OR ".join([f"({_FIRST}) IS NOT NULL"] * queues) or "false"
+    return f"SELECT {ready}, extract(epoch FROM ({_NEXT}) - {_NOW})::float8"  # noqa: S608
 
 
 def _as_arrays(ended: Successes) -> list[Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import deque
@@ -29,6 +30,8 @@ class Lookout:
         self._interval = self._longest
         self._next_look = 0.0
         self._looked_at = 0.0
+        # When the next job that is scheduled will be due, as far as the last look told.
+        self._next_due_at = math.inf
         # Whether the last look or claim, or a call, gave reason to think that jobs are due.
         self.more_due = True
         # Whether the last look found nothing due, and nothing has happened since.
@@ -73,18 +76,18 @@ class Lookout:
         the same, since it may be more urgent than what this worker and others are busy with.
         """
         now = time.monotonic()
-        if has_room and not self._called_queues:
+        if has_room and not self._called_queues and not self.more_due:
             due_at = self._next_look
-        else:
-            due_at = self._looked_at + _AT_LEAST_EVERY
+        else:  # The next claim tells more than a look, but of what is scheduled.
+            due_at = min(self._looked_at + _AT_LEAST_EVERY, self._next_due_at)
         if now < due_at:
             return
         self._looked_at = now
         if not self._all_queues:
             self._queues = claiming.queues_with_jobs(self._owner.using)
-        # While jobs are known to be due, the next claim tells more of them than a look.
         glance = claiming.glance(self._owner, () if self.more_due else self._queues)
         next_in = glance.seconds_to_next
+        self._next_due_at = math.inf if next_in is None else time.monotonic() + next_in
         if next_in is not None and next_in <= 0:
             transitions.promote(self._owner.using)
             self._next_look = 0.0

@@ -186,7 +186,7 @@ class Loop:
         self._failures = 0
         self.confirmed_at = began
         self._announcer.sum_up()
-        return min(self._lookout.delay, _UNBEGUN_LIMIT) if self._room() else _UNBEGUN_LIMIT
+        return min(self._lookout.delay, _UNBEGUN_LIMIT) if self._pays() else _UNBEGUN_LIMIT
 
     def _work(self) -> None:
         self._release_stuck()
@@ -210,7 +210,7 @@ class Loop:
         """Do both in the one short transaction of a turn."""
         runs = self._unsettled
         room = self._room(freed=len(runs))
-        wanted = room if runs or self._lookout.more_due else 0
+        wanted = room if runs or (self._lookout.more_due and self._pays()) else 0
         if not (runs or wanted):
             return
 
@@ -303,6 +303,14 @@ class Loop:
         if self._plan.max_jobs is not None:
             room = min(room, self._plan.max_jobs - self._claimed)
         return max(0, room)
+
+    def _pays(self) -> bool:
+        """Whether to claim though there is nothing to settle by the same transaction.
+
+        While enough is claimed ahead it can wait for more room: atomic runs settle themselves.
+        """
+        room, threads = self._room(), self._plan.options.concurrency
+        return room > 0 and (self._taken <= threads or room > (self._pace.target - threads) // 2)
 
     def _take_in(self, runs: list[Run]) -> None:
         self._pace.learn(runs)
