@@ -74,6 +74,11 @@ def queue(job: Job) -> str:
     return str(job.queue_name)
 
 
+@admin.display(description=_("after a crash"))
+def on_crash(job: Job) -> str:
+    return gettext("fails") if job.fails_on_crash else gettext("runs again")
+
+
 @admin.display(description=_("attempt"))
 def attempt(job: Job) -> str:
     return f"{job.attempt}/{job.max_attempts}"

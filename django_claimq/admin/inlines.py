@@ -82,9 +82,12 @@ class JobsOfRow(AnyFormSet):
         return [label_for_field(column, Job) for column in self.columns]
 
     @cached_property
-    def rows(self) -> list[list[Any]]:
-        """Cells of the newest jobs."""
-        return [[column(job) for column in self.columns] for job in self._newest[: self.limit]]
+    def rows(self) -> list[list[tuple[str, Any]]]:
+        """Cells of the newest jobs, by the names of their columns."""
+        return [
+            [(column.__name__, column(job)) for column in self.columns]
+            for job in self._newest[: self.limit]
+        ]
 
     @property
     def url_of_all(self) -> str | None:

@@ -113,7 +113,7 @@ class JobAdmin(ReadOnlyAdmin):
             _("Outcome"),
             {
                 "fields": (
-                    (columns.attempt, "crashes", "fails_on_crash", "finished_by"),
+                    (columns.attempt, "crashes", columns.on_crash, "finished_by"),
                     json_of("result"),
                     columns.history,
                     json_of("checkpoint"),
