@@ -6,8 +6,10 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
+from django_claimq.models import Job
 from django_claimq.states import State
-from tests.factories import JobFactory
+from tests.factories import JobFactory, ago
+from tests.rows import old_id
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +44,19 @@ def test_cancel_tells_which_jobs_it_could_not_cancel(capsys):
         str(finished.id): "is SUCCESSFUL already",
         str(unknown): "does not exist",
     }
+
+
+def test_prune_deletes_what_has_been_kept_for_long_enough(capsys, settings):
+    settings.TASKS = {
+        "default": {**settings.TASKS["default"], "OPTIONS": {"RETENTION": {"failed": "1h"}}}
+    }
+    old = JobFactory(
+        id=old_id(days=10), state=State.FAILED, enqueued_at=ago(days=10), finished_at=ago(hours=2)
+    )
+    JobFactory(state=State.FAILED)
+    assert run(capsys, "prune") == (0, "Pruned 1 finished jobs\n")
+    assert not Job.objects.filter(id=old.id).exists()
+    assert run(capsys, "prune", "--format", "json") == (0, '{"pruned": 0}\n')
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from django_claimq.flags import BadFlags, config_for
 from django_claimq.models import Job
+from django_claimq.queueing.pruning import prune
 from django_claimq.states import UNCLAIMED, State
 
 
@@ -22,8 +23,13 @@ class Command(BaseCommand):
             "cancel", help="End waiting jobs, ask running ones to stop, by their ids"
         )
         cancel.add_argument("ids", nargs="+", type=_job_id, metavar="ID")
-        cancel.add_argument("--backend", default="default", help="Alias in TASKS")
-        cancel.add_argument("--format", choices=["text", "json"], default="text")
+        prune = commands.add_parser(
+            "prune",
+            help="Delete finished jobs whose RETENTION is over, as workers do by themselves",
+        )
+        for parser in (cancel, prune):
+            parser.add_argument("--backend", default="default", help="Alias in TASKS")
+            parser.add_argument("--format", choices=["text", "json"], default="text")
 
     def handle(self, *, command: str, **flags: Any) -> None:
         try:
@@ -41,6 +47,14 @@ class Command(BaseCommand):
                 self.stdout.write(f"{id} {answer}")
         if not set(answers.values()) <= {"cancelled", "asked to stop"}:
             raise SystemExit(1)
+
+    def _prune(self, *, backend: str, format: str, **flags: Any) -> None:
+        options = config_for(backend)
+        pruned = prune(options.database, options.retention)
+        text = (
+            json.dumps({"pruned": pruned}) if format == "json" else f"Pruned {pruned} finished jobs"
+        )
+        self.stdout.write(text)
 
 
 def _cancel_one(job: Any) -> str:
