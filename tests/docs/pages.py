@@ -6,6 +6,14 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+# Whose tables are emptied after each test. All of them, and what follows then, take a second.
+APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django_claimq",
+    "example_project.census",
+    "tests",
+]
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 
 

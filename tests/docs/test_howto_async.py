@@ -12,9 +12,9 @@ from django_claimq.embedded import run_worker
 from django_claimq.models import Job
 from django_claimq.states import State
 from example_project.howto import asynchronous as code
-from tests.docs.pages import assert_shows
+from tests.docs.pages import APPS, assert_shows
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 @pytest.fixture

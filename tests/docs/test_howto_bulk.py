@@ -13,8 +13,9 @@ from django_claimq.models import Job
 from django_claimq.states import State
 from example_project.census.models import Census, FileReport, SourceFile
 from example_project.howto import bulk
+from tests.docs.pages import APPS
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 @pytest.fixture

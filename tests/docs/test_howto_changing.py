@@ -12,9 +12,10 @@ from django_claimq.models import Job
 from django_claimq.models.querysets import JobQuerySet
 from django_claimq.states import State
 from example_project.howto import changing
+from tests.docs.pages import APPS
 from tests.factories import JobFactory
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 PAGE = (Path(__file__).parents[2] / "docs/howto/changing-jobs.md").read_text()
 

@@ -18,10 +18,10 @@ from django_claimq.models import Job
 from django_claimq.states import State
 from example_project.census.models import Census, FileReport, SourceFile
 from example_project.howto import exactly_once as code
-from tests.docs.pages import assert_shows
+from tests.docs.pages import APPS, assert_shows
 from tests.rows import set_columns
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 PATHS = [f"{number}.py" for number in range(250)]
 

@@ -18,9 +18,9 @@ from django_claimq.embedded import run_worker
 from django_claimq.ids import uuid7
 from django_claimq.models import Job
 from example_project.howto import results as code
-from tests.docs.pages import assert_shows
+from tests.docs.pages import APPS, assert_shows
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from django_claimq.models import Job
 from django_claimq.queueing import transitions
 from django_claimq.states import State
 from example_project.howto import retries as code
-from tests.docs.pages import assert_shows
+from tests.docs.pages import APPS, assert_shows
 from tests.factories import JobFactory
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 @pytest.fixture(autouse=True)

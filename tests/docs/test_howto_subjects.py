@@ -11,10 +11,11 @@ from django_claimq.states import State
 from django_claimq.subjects import Subject
 from example_project.census.models import Census
 from example_project.howto import subjects
+from tests.docs.pages import APPS
 from tests.factories import JobFactory
 from tests.integration.test_execution import execute_and_settle
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 @pytest.fixture

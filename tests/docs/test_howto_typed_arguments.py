@@ -16,11 +16,12 @@ from django_claimq.masking import MASK
 from django_claimq.models import Job
 from django_claimq.states import State
 from example_project.howto import typed_arguments as code
+from tests.docs.pages import APPS
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "typed-arguments.md"
 CODE = Path(code.__file__).read_text()
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 @pytest.fixture

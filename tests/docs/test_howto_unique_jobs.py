@@ -13,10 +13,10 @@ from django_claimq.embedded import run_worker
 from django_claimq.models import Job
 from django_claimq.states import State
 from example_project.howto import unique_jobs as code
-from tests.docs.pages import assert_shows
+from tests.docs.pages import APPS, assert_shows
 from tests.factories import ago
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=APPS)
 
 
 def test_the_page_shows_the_code():

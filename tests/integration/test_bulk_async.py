@@ -14,7 +14,9 @@ from django_claimq import InvalidArguments, aenqueue_many, enqueue_many
 from django_claimq.models import Job
 from tests import tasks
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(
+    transaction=True, available_apps=["django_claimq", "django.contrib.auth"]
+)
 
 
 def calls(count):

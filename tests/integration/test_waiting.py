@@ -20,7 +20,9 @@ from tests import tasks
 from tests.factories import JobFactory
 from tests.rows import set_columns
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(
+    transaction=True, available_apps=["django_claimq", "django.contrib.auth"]
+)
 
 # Only a failing test ever waits so long.
 LIMIT = 30

@@ -7,7 +7,7 @@ from django_claimq.states import State
 from tests import effect_tasks
 from tests.models import Effect
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.faults, pytest.mark.process]
 
 # Notes are written about once a second, on a busy machine a little later.
 AT_MOST_LOST = 2.5

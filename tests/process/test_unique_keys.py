@@ -8,7 +8,7 @@ from django_claimq.models import Job
 from django_claimq.states import State
 from tests.process.ledger import check_accounts
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.faults, pytest.mark.process]
 
 COUNT, KEYS = 10, 30
 

@@ -114,6 +114,7 @@ def test_the_fixture_has_the_helpers_and_the_marker_swaps_the_backend(tmp_path):
     assert "7 passed" in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["", '"eager"', '"dummy", "immediate"', 'backend="dummy"'])
 def test_a_marker_that_says_nothing_known_is_an_error(tmp_path, arguments):
     tests = f"""
