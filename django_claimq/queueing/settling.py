@@ -119,15 +119,17 @@ def landed(owner: Owner, settlement: Settlement) -> Outcome | None:
     settled = Job.objects.using(owner.using).filter(id=job.id, fence=job.fence)
     row = (
         settled.exclude(state=State.RUNNING)
-        .values_list("attempt", "finished_by", "history")
+        .values_list("attempt", "finished_by", "history", "result")
         .first()
     )
     if row is None:
         return None
-    attempt, finished_by, history = row
+    attempt, finished_by, history, result = row
     match outcome:
         case Succeeded():
             ours = finished_by == owner.worker_id
+            # Of an isolated run it is not known here.
+            outcome = Succeeded(result)
         case Snoozed() | Released() | Postponed():
             ours = attempt == job.attempt - 1
         case _:

@@ -212,6 +212,11 @@ class TestLanded:
         settle_one(owner("worker-2"), Settlement(again, outcome))
         assert not landed(ME, Settlement(job, outcome))
 
+    def test_the_result_is_what_the_row_holds(self):
+        (job,) = claimed(1)
+        settle_one(ME, Settlement(job, Succeeded(42)))
+        assert landed(ME, Settlement(job, Succeeded(None))) == Succeeded(42)
+
     def test_a_job_deleted_meanwhile_did_not_land(self):
         (job,) = claimed(1)
         Job.objects.all().delete()
