@@ -117,6 +117,7 @@ def test_code_that_hangs_past_its_timeout_is_left_and_its_process_replaced(
     worker = workers.start("-c", "3", CLAIMQ_STOP_GRACE="1")
     workers.until_begun(beside)
     workers.until_begun(coroutine)
+    workers.until_begun(hanging)
     first = ledger.runs(hanging.id)[0].pid
     workers.until(finished(hanging), "its end", worker)
     row = row_of(hanging)

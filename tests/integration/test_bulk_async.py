@@ -76,7 +76,9 @@ def test_a_generator_is_read_once_and_stored_in_chunks():
         results = enqueue_many(counted())
     assert asked == [result.args[0] for result in results] == list(range(2_500))
     writes = [q for q in captured if q["sql"].startswith(("INSERT", "COPY"))]
-    assert len(writes) <= 3
+    # The oldest Django takes SQLite to know no more than 999 parameters.
+    most = connection.ops.bulk_batch_size(Job._meta.concrete_fields, results)
+    assert len(writes) <= max(3, 1 + 2_500 // most)
 
 
 @pytest.mark.parametrize("name", ["enqueue_many", "enqueue_from"])
