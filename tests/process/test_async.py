@@ -175,6 +175,7 @@ def test_nothing_that_a_coroutine_raises_ends_the_loop(workers, ledger, gate):
     assert worker.stop() == 0
 
 
+@pytest.mark.faults
 def test_at_the_end_of_a_drain_coroutines_are_cancelled_and_released(workers, ledger, gate):
     waiting = [runtime_tasks.ahold.enqueue(str(gate)) for _ in range(3)]
     worker = workers.start("--shutdown-timeout", "1s")

@@ -68,6 +68,7 @@ def end(workers, worker):
     assert worker.code == 0, worker.log
 
 
+@pytest.mark.slow
 def test_it_promotes_what_is_scheduled_and_runs_it_before_the_backlog_is_done(
     workers, busy, backlog
 ):

@@ -32,6 +32,7 @@ def row_of(job):
     return Job.objects.get(id=job.id)
 
 
+@pytest.mark.slow
 def test_what_runs_is_stopped_and_what_cannot_be_is_left_to_its_end(workers, ledger, gate):
     jobs = {name: getattr(runtime_tasks, name).enqueue() for name in RUNNING}
     deaf = hold.enqueue(str(gate))

@@ -128,6 +128,7 @@ def test_however_an_isolated_task_ends_it_is_settled_as_any_other(workers):
     assert "the midst of its work" not in worker.log, "the worker itself lived through all"
 
 
+@pytest.mark.faults
 def test_at_its_timeout_it_is_killed_whatever_it_does(workers, ledger):
     """C4, C1: a loop without an end; a neighbour in the same worker goes on."""
     endless = runtime_tasks.isolated_spin_too_long.enqueue()

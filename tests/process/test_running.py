@@ -13,6 +13,7 @@ from tests.process.ledger import check_accounts
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.faults
 def test_a_job_of_three_leases_is_run_once(workers, ledger):
     job = work.enqueue(3 * LEASE)
     workers.start()  # Would rescue it, if the heartbeat did not hold.

@@ -41,6 +41,7 @@ def test_a_worker_finishes_the_running_job_before_it_exits(workers, ledger, gate
     check_accounts(ledger)
 
 
+@pytest.mark.faults
 def test_past_the_shutdown_timeout_a_job_is_released_as_soon_as_its_process_is_dead(
     workers, ledger, gate
 ):
@@ -102,6 +103,7 @@ def test_the_second_signal_makes_it_leave_now(workers, ledger, gate):
     assert (left.state, left.fence, left.attempt) == (State.READY, 1, 0)
 
 
+@pytest.mark.faults
 def test_a_rolling_restart_loses_nothing_and_runs_nothing_twice(workers, ledger):
     for _ in range(60):
         work.enqueue(0.02)

@@ -20,6 +20,7 @@ STOPPABLE = (
 )
 
 
+@pytest.mark.slow
 def test_what_can_be_stopped_is_stopped_at_its_timeout_and_tried_again(workers, ledger):
     jobs = {name: getattr(runtime_tasks, name).enqueue() for name in STOPPABLE}
     worker = workers.start(**PATIENT)

@@ -216,6 +216,7 @@ def test_an_idle_worker_is_woken_unless_it_does_not_listen(workers, ledger):
     assert listener.stop() == 0
 
 
+@pytest.mark.faults
 def test_a_listener_whose_session_is_ended_comes_back(workers):
     worker = workers.start(**SLEEPY)
     until_asleep(workers, worker)
