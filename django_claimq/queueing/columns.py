@@ -15,6 +15,22 @@ from django_claimq.queueing.transitions import due_state
 from django_claimq.states import State
 from django_claimq.task_options import UNSET
 
+# What a job is to do, where and how; not when, nor what has become of it.
+WHAT_TO_DO = (
+    "queue_name",
+    "backend",
+    "priority",
+    "args",
+    "kwargs",
+    "max_attempts",
+    "fails_on_crash",
+    "retention",
+    "subject_type",
+    "subject_id",
+    "tags",
+    "metadata",
+)
+
 
 def columns_of(task: Task[..., Any], options: Options) -> dict[str, Any]:
     """The columns in which all jobs enqueued from a task here and now are alike."""

@@ -10,27 +10,12 @@ from django_claimq.ids import uuid7
 from django_claimq.keys import LONGEST_KEY
 from django_claimq.models.job import Job
 from django_claimq.queueing import database, unique, wakeups
+from django_claimq.queueing.columns import WHAT_TO_DO
 from django_claimq.queueing.transitions import timing, valid_priority, valid_queue
 from django_claimq.queueing.unique import Candidate
 from django_claimq.task_options import parse
 
-# What a job is to do, and how; not what has become of it.
-_TAKEN_OVER = (
-    "task",
-    "queue_name",
-    "backend",
-    "priority",
-    "args",
-    "kwargs",
-    "max_attempts",
-    "fails_on_crash",
-    "retention",
-    "unique_key",
-    "subject_type",
-    "subject_id",
-    "tags",
-    "metadata",
-)
+_TAKEN_OVER = ("task", "unique_key", *WHAT_TO_DO)
 
 
 def duplicate(using: str, job_id: Any, changes: Mapping[str, Any]) -> Job:

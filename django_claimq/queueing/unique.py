@@ -10,6 +10,7 @@ from django.db import connections
 from django_claimq.exceptions import ClaimqError, DuplicateJob
 from django_claimq.models.job import Job
 from django_claimq.queueing import transitions
+from django_claimq.queueing.columns import WHAT_TO_DO
 from django_claimq.states import FINISHED
 from django_claimq.task_options import OnConflict
 
@@ -111,23 +112,5 @@ def _place(using: str, candidate: Candidate, holder: Job) -> Placed | None:
 
 def _replacement(job: Job) -> dict[str, Any]:
     """What a job is to do, and when and where; not what has become of it so far."""
-    names = (
-        "queue_name",
-        "backend",
-        "priority",
-        "args",
-        "kwargs",
-        "max_attempts",
-        "fails_on_crash",
-        "retention",
-        "expires_at",
-        "subject_type",
-        "subject_id",
-        "tags",
-        "metadata",
-        "state",
-        "run_after",
-        "enqueued_at",
-        "unique_until",
-    )
-    return {name: getattr(job, name) for name in names}
+    times = ("state", "run_after", "enqueued_at", "expires_at", "unique_until")
+    return {name: getattr(job, name) for name in (*WHAT_TO_DO, *times)}
