@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.utils import timezone, translation
@@ -13,6 +14,9 @@ from django.utils import timezone, translation
 # Set it in a middleware. While a job runs it is what it was at the enqueue, or else the
 # id of the job, so that all that springs from one request can be found by it.
 request_id: ContextVar[str | None] = ContextVar("claimq_request_id", default=None)
+
+# The job whose run the current code is.
+running_job: ContextVar[UUID | None] = ContextVar("claimq_running_job", default=None)
 
 # Key in Job.metadata.
 _KEY = "claimq_carried"

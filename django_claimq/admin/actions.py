@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from django_claimq.admin.tables import REACH, ReadOnlyAdmin
+from django_claimq.admin.tables import REACH, ReadOnlyMixin
 from django_claimq.admin.text import make_visible, word
 from django_claimq.exceptions import DuplicateJob
 from django_claimq.models.job import Job
@@ -72,12 +72,12 @@ CANCEL = Verb(
 
 
 @admin.action(permissions=["requeue"], description=_("Requeue selected %(verbose_name_plural)s"))
-def requeue_selected(page: ReadOnlyAdmin, request: HttpRequest, jobs: JobQuerySet) -> None:
+def requeue_selected(page: ReadOnlyMixin, request: HttpRequest, jobs: JobQuerySet) -> None:
     carry_out(REQUEUE, request, jobs)
 
 
 @admin.action(permissions=["cancel"], description=_("Cancel selected %(verbose_name_plural)s"))
-def cancel_selected(page: ReadOnlyAdmin, request: HttpRequest, jobs: JobQuerySet) -> None:
+def cancel_selected(page: ReadOnlyMixin, request: HttpRequest, jobs: JobQuerySet) -> None:
     carry_out(CANCEL, request, jobs)
 
 

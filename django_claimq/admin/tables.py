@@ -12,11 +12,11 @@ from django.utils.functional import cached_property
 
 from django_claimq.admin import configured
 
-if TYPE_CHECKING:  # Generic to type checkers alone.
+if TYPE_CHECKING:  # Generic to type checkers alone. A mixin's base is whatever it is mixed into.
     AnyAdmin = admin.ModelAdmin[Any]
     AnyPaginator = Paginator[Any]
 else:
-    AnyAdmin = admin.ModelAdmin
+    AnyAdmin = object
     AnyPaginator = Paginator
 
 # The most rows that a list reaches and an action touches at once.
@@ -40,7 +40,7 @@ class BoundedPaginator(AnyPaginator):
         return int(rows.order_by().values("pk")[: REACH + 1].count())
 
 
-class ReadOnlyAdmin(AnyAdmin):
+class ReadOnlyMixin(AnyAdmin):
     """A list and a page for each row; no way to add, change or delete one."""
 
     paginator = BoundedPaginator

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_claimq.admin import configured
 from django_claimq.admin.columns import time_of
-from django_claimq.admin.tables import ReadOnlyAdmin
+from django_claimq.admin.tables import ReadOnlyMixin
 from django_claimq.admin.text import make_visible, short_moment, visible, word
 from django_claimq.conf import Options
 from django_claimq.models.job import Job
@@ -80,8 +80,9 @@ def held(worker: Any) -> int:
     return life.held
 
 
-@admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
+class WorkerAdminMixin(ReadOnlyMixin):
+    """All of it: for another AdminSite, or with another ModelAdmin as base."""
+
     list_display: Any = (
         name,
         alive,
@@ -120,3 +121,8 @@ class WorkerAdmin(ReadOnlyAdmin):
         if worker is not None:
             look_at([worker])
         return worker
+
+
+@admin.register(Worker)
+class WorkerAdmin(WorkerAdminMixin, admin.ModelAdmin):  # type: ignore[type-arg]
+    pass

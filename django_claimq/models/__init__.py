@@ -1,4 +1,7 @@
+from django_claimq.models.error import Error
 from django_claimq.models.job import Job
+from django_claimq.models.queue import Queue
+from django_claimq.models.statistic import Statistic
 from django_claimq.models.worker import Worker
 
-__all__ = ["Job", "Worker"]
+__all__ = ["Error", "Job", "Queue", "Statistic", "Worker"]

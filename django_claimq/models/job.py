@@ -67,6 +67,8 @@ class Job(models.Model):
     result = models.JSONField(null=True, blank=True)
     # One entry per ended attempt that did not succeed: see queueing.history.
     history = models.JSONField(default=list, blank=True)
+    # Of the last of them: the key of its row among the errors.
+    error_fingerprint = models.CharField(max_length=32, null=True, blank=True)  # noqa: DJ001
 
     # What its runs noted: see queueing.notes.
     progress = models.JSONField(null=True, blank=True)
@@ -85,6 +87,8 @@ class Job(models.Model):
     # The row that it is about: "app.model", and its key as text.
     subject_type = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001
     subject_id = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
+    # The job whose run enqueued this one.
+    enqueued_by = models.UUIDField(null=True, blank=True, editable=False)
     # The job that this one repeats.
     duplicate_of = models.UUIDField(null=True, blank=True, editable=False)
     concurrency_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
@@ -101,6 +105,10 @@ class Job(models.Model):
         permissions = [
             ("requeue_job", "Can requeue jobs"),
             ("cancel_job", "Can cancel jobs"),
+            ("run_job", "Can let jobs run now"),
+            ("move_job", "Can move jobs to other queues"),
+            ("reprioritise_job", "Can change the priority of jobs"),
+            ("view_payload", "Can view arguments, results and notes of jobs"),
         ]
         indexes = [
             # The claim: one range per queue, in exactly the order that it asks for.
@@ -134,6 +142,17 @@ class Job(models.Model):
                 fields=["subject_type", "subject_id", "id"],
                 name="claimq_job_subject",
                 condition=Q(subject_type__isnull=False),
+            ),
+            # What failed for the same reason.
+            models.Index(
+                fields=["error_fingerprint", "id"],
+                name="claimq_job_error",
+                condition=Q(state=State.FAILED, error_fingerprint__isnull=False),
+            ),
+            models.Index(
+                fields=["enqueued_by", "id"],
+                name="claimq_job_enqueued_by",
+                condition=Q(enqueued_by__isnull=False),
             ),
             # What is to be deleted earlier than RETENTION says.
             models.Index(

@@ -39,8 +39,21 @@ class Worker(models.Model):
     queues = models.JSONField(default=list)
     concurrency = models.PositiveSmallIntegerField()
     state = models.CharField(max_length=8, choices=State.choices, default=State.RUNNING)
+    # What a person has asked of it; it obeys with its next heartbeat.
+    requested = models.CharField(  # noqa: DJ001  (NULL: nothing)
+        max_length=8,
+        choices=State.choices,
+        null=True,
+        blank=True,
+    )
+    # As of its last heartbeat: jobs that it runs, and bytes of memory that it uses.
+    busy = models.PositiveIntegerField(default=0)
+    memory = models.BigIntegerField(null=True, blank=True)
     # Jobs claimed a second of late, by queue.
     rates = models.JSONField(default=dict)
+    # How many times it has added to the statistics: tells a try that was committed, though its
+    # reply was lost, from one that was not.
+    flushes = models.BigIntegerField(default=0, editable=False)
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
 
@@ -50,6 +63,7 @@ class Worker(models.Model):
         db_table = "claimq_worker"
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
+        permissions = [("control_worker", "Can quiet and stop workers")]
 
     def __str__(self) -> str:
         return str(self.id)

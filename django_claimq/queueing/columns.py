@@ -45,6 +45,8 @@ def columns_of(task: Task[..., Any], options: Options) -> dict[str, Any]:
         "tags": list(ours.tags) if ours else [],
         "metadata": metadata,
     }
+    if (running_job := carried.running_job.get()) is not None:
+        columns["enqueued_by"] = running_job
     return {**columns, **_asked_for(ours, metadata)} if ours else columns
 
 

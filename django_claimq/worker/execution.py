@@ -231,6 +231,7 @@ def prepare(run: Run, recipe: Recipe, terms: Terms) -> Outcome | None:
     except (ValueError, TypeError, RecursionError) as error:
         # The row itself is unusable: another attempt would find the same.
         return Failed(error)
+    carried.running_job.set(job.id)
     run.task, run.args, run.kwargs = recipe.task, args, kwargs
     run.worker_id = terms.owner.worker_id
     return None
