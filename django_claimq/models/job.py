@@ -244,6 +244,10 @@ class Job(models.Model):
         """Let it run at another time, or so long from now, if it has not begun."""
         return self._refreshed(self._only().reschedule(run_after))
 
+    def run_now(self) -> bool:
+        """Let it run at once, if it is SCHEDULED."""
+        return self._refreshed(self._only().run_now())
+
     def move(self, queue_name: str) -> bool:
         """Let it wait under another queue, if it has not begun."""
         return self._refreshed(self._only().move(queue_name))
@@ -281,6 +285,9 @@ class Job(models.Model):
 
     async def areschedule(self, run_after: datetime | timedelta) -> bool:
         return await sync_to_async(self.reschedule)(run_after)
+
+    async def arun_now(self) -> bool:
+        return await sync_to_async(self.run_now)()
 
     async def amove(self, queue_name: str) -> bool:
         return await sync_to_async(self.move)(queue_name)

@@ -92,6 +92,16 @@ class JobQuerySet(QuerySet["Job"]):
         return int(_transitions().reschedule(self, run_after))
 
     @_on_querysets_only
+    def run_now(self) -> int:
+        """Let SCHEDULED jobs run at once."""
+        return int(_transitions().run_now(self))
+
+    @_on_querysets_only
+    def remove(self) -> int:
+        """Delete jobs, unless they are RUNNING: cancel those first."""
+        return int(_transitions().remove(self))
+
+    @_on_querysets_only
     def move(self, queue_name: str) -> int:
         """Let jobs that have not begun wait under another queue."""
         return int(_transitions().move(self, queue_name))
@@ -112,6 +122,14 @@ class JobQuerySet(QuerySet["Job"]):
     @_on_querysets_only
     async def areschedule(self, run_after: datetime | timedelta) -> int:
         return await sync_to_async(self.reschedule)(run_after)
+
+    @_on_querysets_only
+    async def arun_now(self) -> int:
+        return await sync_to_async(self.run_now)()
+
+    @_on_querysets_only
+    async def aremove(self) -> int:
+        return await sync_to_async(self.remove)()
 
     @_on_querysets_only
     async def amove(self, queue_name: str) -> int:

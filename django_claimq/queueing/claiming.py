@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F, Subquery, TextField
+from django.db.models import Exists, F, Subquery, TextField
 from django.db.models.functions import Cast, Now
 
 from django_claimq.models.job import Job
+from django_claimq.models.queue import Queue
 from django_claimq.models.worker import Worker
 from django_claimq.queueing import database, postgresql, transitions
 from django_claimq.queueing.postgresql import Turn, Wanted
@@ -215,7 +216,9 @@ def _in_order(jobs: Any) -> Any:
 
 
 def _ready(using: str, queue: str) -> Any:
-    return Job.objects.using(using).filter(state=State.READY, queue_name=queue)
+    paused = Queue.objects.using(using).all().paused().filter(name=queue)
+    ready = Job.objects.using(using).filter(state=State.READY, queue_name=queue)
+    return ready.filter(~Exists(paused))
 
 
 def _urgency(row: tuple[Any, ...]) -> tuple[int, float, int]:

@@ -47,11 +47,16 @@ WHERE job.id = ended.id AND job.fence = ended.fence
     AND job.state || '' = 'RUNNING' AND job.claimed_by = %s
 """  # noqa: S608
 
+# Looked at once, before any job is.
+_NOT_PAUSED = f"""NOT EXISTS (
+    SELECT FROM claimq_queue WHERE name = %s AND paused_at IS NOT NULL
+    AND (paused_until IS NULL OR paused_until > {_NOW}))"""
+
 # A part of a queue's due jobs: one range of the index, in its order.
-_RANGE = """
+_RANGE = f"""
     SELECT ctid, priority, run_after, id FROM claimq_job
-    WHERE state = 'READY' AND queue_name = %s{bounds}
-    ORDER BY priority DESC, run_after, id LIMIT %s FOR UPDATE SKIP LOCKED"""
+    WHERE {_NOT_PAUSED} AND state = 'READY' AND queue_name = %s{{bounds}}
+    ORDER BY priority DESC, run_after, id LIMIT %s FOR UPDATE SKIP LOCKED"""  # noqa: S608
 _AFTER_MARK = " AND priority = %s AND (run_after, id) > (%s::timestamptz, %s::uuid)"
 
 # By the place of the rows, which cannot move while they are locked. ARRAY, since a subquery
@@ -73,9 +78,9 @@ RETURNING id, fence, attempt, max_attempts, task, queue_name, backend, priority,
 """  # noqa: S608
 
 
-_FIRST = """
-    SELECT id FROM claimq_job WHERE state = 'READY' AND queue_name = %s
-    ORDER BY priority DESC, run_after, id LIMIT 1"""
+_FIRST = f"""
+    SELECT id FROM claimq_job WHERE {_NOT_PAUSED} AND state = 'READY' AND queue_name = %s
+    ORDER BY priority DESC, run_after, id LIMIT 1"""  # noqa: S608
 _NEXT = """
     SELECT run_after FROM claimq_job WHERE state = 'SCHEDULED' ORDER BY run_after, id LIMIT 1"""
 
@@ -167,7 +172,7 @@ def glance(using: str, queues: Sequence[str]) -> tuple[bool, float | None]:
     By the ORM it takes ten times the CPU, several times a second with little to do.
     """
     with connections[using].cursor() as cursor:
-        cursor.execute(_glance_sql(len(queues)), list(queues))
+        cursor.execute(_glance_sql(len(queues)), [name for name in queues for _ in range(2)])
         ready, seconds = cursor.fetchone()
     return ready, seconds
 
@@ -199,7 +204,7 @@ def _due(wanted: Wanted) -> tuple[list[Any], str]:
         for mark in wanted.marks.get(queue, ()):
             bounds[-1].append(mark.priority)
             bounds += [list(mark), [mark.priority]]
-        values += [value for bound in bounds for value in (queue, *bound, limit)]
+        values += [value for bound in bounds for value in (queue, queue, *bound, limit)]
         values += [limit] if len(bounds) > 1 else []
     values += [limit] if len(wanted.queues) > 1 else []
     return values, _claim_sql(tuple(len(wanted.marks.get(queue, ())) for queue in wanted.queues))

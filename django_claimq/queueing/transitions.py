@@ -304,6 +304,20 @@ def reschedule(jobs: JobQuerySet, run_after: datetime | timedelta) -> int:
     return _woken(waiting, **timing(run_after))
 
 
+def run_now(jobs: JobQuerySet) -> int:
+    """SCHEDULED → READY, due as of now."""
+    scheduled = jobs.filter(state=State.SCHEDULED)
+    return _woken(scheduled, state=State.READY, run_after=Now())
+
+
+def remove(jobs: JobQuerySet) -> int:
+    """Anything but RUNNING: deleted."""
+    # Not delete(): where a receiver of signals makes that read the rows first, it deletes by
+    # their ids alone, whatever their state is by then.
+    idle = jobs.exclude(state=State.RUNNING).order_by()
+    return database.run(_alias(jobs), lambda: int(idle._raw_delete(_alias(jobs))))
+
+
 def move(jobs: JobQuerySet, queue_name: str) -> int:
     """Unclaimed jobs: to another queue."""
     return _woken(jobs.filter(state__in=UNCLAIMED), queue_name=valid_queue(queue_name))
@@ -319,17 +333,28 @@ def timing(run_after: datetime | timedelta) -> dict[str, Any]:
 
     Raises TypeError or ValueError for what is no time that every engine can hold.
     """
+    at = moment(run_after, "run_after")
     if isinstance(run_after, timedelta):
-        if abs(run_after.total_seconds()) > LONGEST:
-            raise ValueError(f"run_after is more than 100 years away: {run_after}")
-        return {"run_after": Now() + run_after, "state": _state_after(run_after)}
-    if not isinstance(run_after, datetime):
-        raise TypeError(f"run_after must be a datetime or a timedelta, not {run_after!r}")
-    if settings.USE_TZ and is_naive(run_after):
-        raise ValueError(f"run_after must be aware, as timezone.now() is, not {run_after!r}")
-    if not EARLIEST.year <= run_after.year < LATEST.year:
-        raise ValueError(f"run_after must be between 1970 and 9998, not {run_after}")
-    return {"run_after": run_after, "state": due_state(run_after)}
+        return {"run_after": at, "state": _state_after(run_after)}
+    return {"run_after": at, "state": due_state(run_after)}
+
+
+def moment(when: datetime | timedelta, name: str) -> Any:
+    """A time, or so long from now by the database's clock, as a value for a column.
+
+    Raises TypeError or ValueError, with the `name` of it, for what not every engine can hold.
+    """
+    if isinstance(when, timedelta):
+        if abs(when.total_seconds()) > LONGEST:
+            raise ValueError(f"{name} is more than 100 years away: {when}")
+        return Now() + when
+    if not isinstance(when, datetime):
+        raise TypeError(f"{name} must be a datetime or a timedelta, not {when!r}")
+    if settings.USE_TZ and is_naive(when):
+        raise ValueError(f"{name} must be aware, as timezone.now() is, not {when!r}")
+    if not EARLIEST.year <= when.year < LATEST.year:
+        raise ValueError(f"{name} must be between 1970 and 9998, not {when}")
+    return when
 
 
 def valid_queue(name: Any) -> str:

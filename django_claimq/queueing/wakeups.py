@@ -13,6 +13,8 @@ logger = logging.getLogger("django_claimq.queueing")
 CHANNEL = "claimq"
 # Somebody asked running jobs to stop.
 CANCEL = "cancel"
+# Somebody asked workers to be quiet or to stop.
+REQUEST = "request"
 _QUEUE = "queue:"
 
 # Seconds in which a process sends the same message once. A worker that was woken keeps

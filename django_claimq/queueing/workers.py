@@ -6,16 +6,27 @@ import os
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 import django_claimq
 from django_claimq.exceptions import WorkerIdTaken, WorkerLost
 from django_claimq.models.worker import Worker
-from django_claimq.queueing import database, transitions
+from django_claimq.queueing import database, transitions, wakeups
 from django_claimq.queueing.transitions import Claim, Owner, Rescued
+
+
+class Pulse(NamedTuple):
+    """How a worker does: jobs that it claims a second of late, by queue; jobs that it runs;
+    bytes of memory that it uses."""
+
+    rates: Mapping[str, float] = {}
+    busy: int = 0
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +39,15 @@ class Registration:
     concurrency: int
     token: UUID
 
-    def beat(self, state: str, rates: Mapping[str, float]) -> bool:
-        """Show that the worker lives; return whether the row is still its own.
+    def beat(self, state: str, pulse: Pulse) -> bool:
+        """Show that the worker lives; return whether the row is still its own."""
+        columns = {"rates": dict(pulse.rates), "busy": pulse.busy, "memory": pulse.memory}
+        return self._row.update(heartbeat_at=Now(), state=state, **columns) == 1
 
-        `rates`: jobs that it claims a second of late, by queue.
-        """
-        rows = Worker.objects.using(self.owner.using).filter(
-            id=self.owner.worker_id, token=self.token
-        )
-        return rows.update(heartbeat_at=Now(), state=state, rates=dict(rates)) == 1
+    def requested(self) -> str | None:
+        """What a person asks of it: Worker.State.QUIET or STOPPING, None for nothing."""
+        asked: str | None = self._row.values_list("requested", flat=True).first()
+        return asked
 
     def restore(self) -> bool:
         """Put the row back where somebody deleted it; False if another worker has the id."""
@@ -48,9 +59,12 @@ class Registration:
 
     def leave(self) -> None:
         """Delete the row: the worker has stopped."""
-        Worker.objects.using(self.owner.using).filter(
-            id=self.owner.worker_id, token=self.token
-        ).delete()
+        self._row.delete()
+
+    @property
+    def _row(self) -> QuerySet[Worker]:
+        rows: QuerySet[Worker] = Worker.objects.using(self.owner.using)
+        return rows.filter(id=self.owner.worker_id, token=self.token)
 
     def _insert(self) -> None:
         Worker.objects.using(self.owner.using).create(
@@ -109,6 +123,23 @@ def bury(
         return taken
 
     return database.run(owner.using, work)
+
+
+def request(using: str, worker_id: str, state: Worker.State) -> bool:
+    """Ask a worker to become QUIET, or to be STOPPING; return False if it was asked before.
+
+    It obeys within seconds, at the latest with its next heartbeat. One that was asked to stop
+    cannot be asked for less.
+    """
+    if state not in (Worker.State.QUIET, Worker.State.STOPPING):
+        raise ValueError(f"a worker can be asked to be QUIET or STOPPING, not {state!r}")
+    asked = [Worker.State.STOPPING] + ([Worker.State.QUIET] if state == Worker.State.QUIET else [])
+    rows = Worker.objects.using(using).filter(id=worker_id)
+    unasked = rows.exclude(state__in=asked).exclude(requested__in=asked)
+    held = database.run(using, lambda: unasked.update(requested=state))
+    if held:
+        wakeups.announce(using, [wakeups.REQUEST])
+    return bool(held)
 
 
 def forget(using: str, silent_for: float) -> int:

@@ -59,6 +59,8 @@ class Child:
         self.refusal: str | None = None
         self.wants_reload: str | None = None
         self.told_to_stop = False
+        # Whether a person asked for its end, by its row.
+        self.retired = False
         # The exit code, minus the signal's number after a signal.
         self.code: int | None = None
         self._kill_at: float | None = None
@@ -181,6 +183,7 @@ class Child:
                 self.refusal = str(why)
             case {"bye": ending}:
                 self.ending = Ending(ending)
+                self.retired = bool(message.get("retired"))
                 self._kill_within(_GONE_WITHIN)
 
     def _kill_within(self, seconds: float) -> None:

@@ -62,7 +62,7 @@ def serve(
     except (OperationalError, InterfaceError) as error:
         logger.critical("The database cannot be reached: %s", str(error).strip())
         ending = Ending.NO_DATABASE
-    _tell(link, {"bye": ending})
+    _tell(link, {"bye": ending, "retired": process.retired})
     if ending is Ending.LEFT_TASKS:
         # Not sys.exit: it would meddle with threads whose tasks go on.
         logging.shutdown()

@@ -220,7 +220,7 @@ class Supervisor:
         elif child.ending is Ending.NO_DATABASE:
             self._code = ExitCode.NO_DATABASE
             self._end_all(self._options.shutdown_timeout)
-        elif child.ending is Ending.DONE and self._batch:
+        elif child.retired or (child.ending is Ending.DONE and self._batch):
             pause = None
         elif child.ending in (None, Ending.FAULT) and not child.told_to_stop:
             lived = 0.0 if child.ready_at is None else time.monotonic() - child.ready_at

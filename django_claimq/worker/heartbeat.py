@@ -6,7 +6,7 @@ import logging
 import random
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from django.db import DatabaseError
@@ -18,7 +18,8 @@ from django_claimq.models.job import Job
 from django_claimq.models.worker import Worker
 from django_claimq.queueing import database, transitions
 from django_claimq.queueing.transitions import Owner
-from django_claimq.queueing.workers import Registration
+from django_claimq.queueing.workers import Pulse, Registration
+from django_claimq.worker.memory import resident_memory
 from django_claimq.worker.rates import Rates
 from django_claimq.worker.run import Held, Run
 
@@ -43,12 +44,15 @@ class Heartbeat:
         held: Held,
         registration: Registration,
         rates: Rates,
+        obey: Callable[[str], None],
     ) -> None:
+        """`obey` gets what a person asks of this worker, again with each beat."""
         self._owner = owner
         self._options = options
         self._held = held
         self._registration = registration
         self._rates = rates
+        self._obey = obey
         # Start of the last beat that the database confirmed, on time.monotonic().
         self.confirmed_at = time.monotonic()
         self._next_beat = 0.0
@@ -92,6 +96,12 @@ class Heartbeat:
         if runs:
             self._find_cancelled(runs)
         self._show_alive()
+        if (request := self._registration.requested()) is not None:
+            self._obey(request)
+
+    def hurry(self) -> None:
+        """Let the next step beat, whatever the time."""
+        self._next_beat = 0.0
 
     def _save_notes(self) -> bool:
         """Write what runs have noted; return whether any of them may note more."""
@@ -168,7 +178,10 @@ class Heartbeat:
             run.control.stop(reason)
 
     def _show_alive(self) -> None:
-        alive = self._registration.beat(self.state, self._rates.current())
+        runs = self._held.snapshot()
+        busy = sum(run.begun and run.outcome is None for run in runs)
+        pulse = Pulse(self._rates.current(), busy, resident_memory())
+        alive = self._registration.beat(self.state, pulse)
         if not alive and not self._registration.restore():
             logger.warning(
                 "Another worker has taken the id %s; each keeps its own claims, "

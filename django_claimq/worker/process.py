@@ -65,6 +65,8 @@ class WorkerProcess:
         self._heartbeat_thread: SideThread | None = None
         self._stop_asked = False
         self._recycled = False
+        # Whether a person asked for it to stop, and none to follow.
+        self.retired = False
         self._death: BaseException | None = None
         # Its own connections, whose silence is watched.
         self._connections: list[Callable[[], Any]] = []
@@ -96,6 +98,16 @@ class WorkerProcess:
         if self._heartbeat is not None:
             self._heartbeat.state = Worker.State.QUIET
 
+    def obey(self, request: str) -> None:
+        """Do what a person asks of it by its row: be QUIET, or stop for good."""
+        if request == Worker.State.QUIET and not self._loop.quiet:
+            logger.info("Quiet, as its row asks: claiming nothing more")
+            self.quiet()
+        elif request == Worker.State.STOPPING and not self.retired:
+            logger.info("Stopping, as its row asks")
+            self.retired = True
+            self.stop()
+
     def recycle(self, why: str, within: float | None = None) -> None:
         """Drain, so that a fresh process can follow; None for as long as the jobs take."""
         if self._recycled:
@@ -116,7 +128,7 @@ class WorkerProcess:
             if registration is None:
                 return Ending.DONE
             self._heartbeat = Heartbeat(
-                plan.owner, plan.options, self._held, registration, self._loop.rates
+                plan.owner, plan.options, self._held, registration, self._loop.rates, self.obey
             )
             with self._side_threads(self._heartbeat):
                 worker_started.send_robust(sender=plan.sender, worker_id=plan.worker_id)
@@ -220,8 +232,11 @@ class WorkerProcess:
         queue = wakeups.queue_of(message)
         if queue is not None:
             self._loop.wake(queue)
-        elif message == wakeups.CANCEL and self._heartbeat_thread is not None and len(self._held):
-            self._heartbeat_thread.nudge()
+        elif self._heartbeat is not None and self._heartbeat_thread is not None:
+            if message == wakeups.REQUEST:
+                self._heartbeat.hurry()
+            if message == wakeups.REQUEST or (message == wakeups.CANCEL and len(self._held)):
+                self._heartbeat_thread.nudge()
 
     def _look(self) -> float:
         # Here too, since the loop may be waiting for a database that does not answer.

@@ -56,11 +56,16 @@ def full_table():
 
 
 class Plan:
-    """The nodes of one executed plan."""
+    """The nodes of one executed plan, without the look whether a queue is paused."""
 
     def __init__(self, sql, root):
         self.sql = sql
-        self.nodes = list(self._walk(root))
+        self.nodes = [node for node in self._walk(root) if not self._is_of_pauses(node)]
+
+    @staticmethod
+    def _is_of_pauses(node):
+        named = node.get("Relation Name", node.get("Index Name", ""))
+        return named.startswith("claimq_queue")
 
     def _walk(self, node):
         yield node

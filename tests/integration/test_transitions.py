@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, transaction
+from django.db.models.signals import post_delete
 from django.test.utils import CaptureQueriesContext
 
 from django_claimq.models import Job
@@ -172,9 +173,35 @@ VERBS = {
         all_to(State.READY, WAITS),
         {"state", "run_after"},
     ),
+    "run now": Verb(
+        lambda job: only(job).run_now(),
+        {State.SCHEDULED: State.READY},
+        {"state", "run_after"},
+    ),
     "move": Verb(lambda job: only(job).move("mail"), stay(UNCLAIMED), {"queue_name"}),
     "reprioritise": Verb(lambda job: only(job).reprioritise(7), stay(UNCLAIMED), {"priority"}),
 }
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_any_job_can_be_removed_that_is_not_running(state):
+    job, other = a_job(state), a_job(State.READY)
+    is_kept = state == State.RUNNING
+    assert only(job).remove() == (not is_kept)
+    assert only(job).exists() == is_kept
+    assert only(other).exists()
+
+
+def test_what_began_to_run_meanwhile_is_not_removed():
+    """Also with a receiver, for which Django's own delete() would read the rows first."""
+    job = a_job(State.READY)
+    post_delete.connect(_count, sender=Job)
+    try:
+        with before_first("DELETE", lambda: transitions.claim(ME, [job.id], job.fence, 30)):
+            assert only(job).remove() == 0
+    finally:
+        post_delete.disconnect(_count, sender=Job)
+    assert Job.objects.get().state == State.RUNNING
 
 
 def _count(answer):

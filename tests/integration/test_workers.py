@@ -10,6 +10,7 @@ import django_claimq
 from django_claimq.exceptions import WorkerIdTaken
 from django_claimq.models import Worker
 from django_claimq.queueing import workers
+from django_claimq.queueing.workers import Pulse
 from tests.factories import JobFactory, WorkerFactory, ago
 from tests.rows import columns, owner
 
@@ -79,10 +80,10 @@ class TestBeat:
     def test_it_shows_life_state_and_rates(self):
         registration = register()
         silence(seconds=25)
-        assert registration.beat(Worker.State.STOPPING, {"mail": 2.5})
+        assert registration.beat(Worker.State.STOPPING, Pulse({"mail": 2.5}, busy=3, memory=5_000))
         row = Worker.objects.get()
         assert row.state == Worker.State.STOPPING
-        assert row.rates == {"mail": 2.5}
+        assert (row.rates, row.busy, row.memory) == ({"mail": 2.5}, 3, 5_000)
         assert row.heartbeat_at > ago(seconds=5)
 
     @pytest.mark.django_db(transaction=True)  # A refused INSERT would end the test's own.
@@ -91,18 +92,18 @@ class TestBeat:
         silence(seconds=25)
         new = register()
         before = Worker.objects.values().get()
-        assert not old.beat(Worker.State.RUNNING, {})
+        assert not old.beat(Worker.State.RUNNING, Pulse())
         assert not old.restore()
         old.leave()
         assert Worker.objects.values().get() == before
-        assert new.beat(Worker.State.RUNNING, {})
+        assert new.beat(Worker.State.RUNNING, Pulse())
 
     def test_a_row_that_was_deleted_comes_back(self):
         registration = register()
         Worker.objects.all().delete()
-        assert not registration.beat(Worker.State.RUNNING, {})
+        assert not registration.beat(Worker.State.RUNNING, Pulse())
         assert registration.restore()
-        assert registration.beat(Worker.State.RUNNING, {})
+        assert registration.beat(Worker.State.RUNNING, Pulse())
         assert Worker.objects.get().queues == ["default", "mail"]
 
     def test_a_worker_that_leaves_takes_its_row_along(self):
@@ -130,3 +131,39 @@ def test_alive_and_dead_part_the_workers():
     live, dead = WorkerFactory(), WorkerFactory(dead=True)
     assert list(Worker.objects.alive(20)) == [live]
     assert list(Worker.objects.all().dead(20)) == [dead]
+
+
+class TestRequest:
+    QUIET, STOPPING = Worker.State.QUIET, Worker.State.STOPPING
+
+    def test_the_worker_hears_what_was_asked_of_it_alone(self):
+        asked, other = register("asked"), register("other")
+        assert asked.requested() is None
+        assert workers.request("default", "asked", self.QUIET)
+        assert asked.requested() == self.QUIET
+        assert other.requested() is None
+
+    def test_who_is_quiet_can_be_asked_to_stop_and_not_the_other_way_round(self):
+        registration = register()
+        assert workers.request("default", "worker-1", self.QUIET)
+        assert not workers.request("default", "worker-1", self.QUIET)
+        assert workers.request("default", "worker-1", self.STOPPING)
+        assert not workers.request("default", "worker-1", self.STOPPING)
+        assert not workers.request("default", "worker-1", self.QUIET)
+        assert registration.requested() == self.STOPPING
+
+    def test_one_that_is_stopping_by_itself_is_asked_for_nothing(self):
+        register().beat(self.STOPPING, Pulse())
+        assert not workers.request("default", "worker-1", self.QUIET)
+        assert not workers.request("default", "worker-1", self.STOPPING)
+
+    def test_there_is_nobody_to_ask(self):
+        assert not workers.request("default", "gone", self.STOPPING)
+        with pytest.raises(ValueError, match="QUIET or STOPPING"):
+            workers.request("default", "gone", Worker.State.RUNNING)
+
+    def test_a_successor_of_its_id_is_asked_for_nothing(self):
+        register()
+        assert workers.request("default", "worker-1", self.STOPPING)
+        silence(seconds=25)
+        assert register().requested() is None
