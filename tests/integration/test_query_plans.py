@@ -187,8 +187,8 @@ def test_the_writes_of_a_worker_find_their_rows_by_an_index(full_table):
         "settle": lambda: settling.settle(ME, settlements),
         "settle one": lambda: settling.settle_one(ME, settlements[0]),
         "release": lambda: transitions.release(ME, ids, 1),
-        "fail": lambda: transitions.fail(ME, jobs[0].claim, ended),
-        "retry": lambda: transitions.retry(ME, jobs[0].claim, ended, 10),
+        "fail": lambda: transitions.fail(ME, jobs[0].claim, ended, "f"),
+        "retry": lambda: transitions.retry(ME, jobs[0].claim, ended, 10, "f"),
     }
     scanned = defaultdict(set)
     for name, verb in verbs.items():
@@ -196,6 +196,22 @@ def test_the_writes_of_a_worker_find_their_rows_by_an_index(full_table):
             assert plan.rows_read <= 40, name
             scanned[name] |= {kind for kind in plan.kinds if kind == "Seq Scan"}
     assert not any(scanned.values())
+
+
+def test_a_settle_in_a_table_that_was_never_analyzed_reads_what_it_settles(full_table):
+    """The planner takes such a table for a small one with hardly a running job in it."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM pg_statistic WHERE starelid = 'claimq_job'::regclass")
+        cursor.execute(
+            "UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relname = 'claimq_job'"
+        )
+        for setting in postgresql._PLANS:
+            cursor.execute(setting)
+    jobs = claim("default", limit=300)
+    settlements = [settling.Settlement(job, Succeeded(None)) for job in jobs]
+    (plan,) = plans_of(lambda: settling.settle(ME, settlements))
+    assert plan.indexes == {"claimq_job_pkey"}
+    assert plan.rows_read <= 300 * 2
 
 
 def test_the_rescue_reads_running_rows_only(full_table):
