@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Statistic(models.Model):
-    """A sum over all workers for one task in one queue, of a minute and of an hour.
+    """A sum over all workers for one task in one queue, of a minute, of an hour and of six.
 
     `queueing.statistics` alone writes it.
     """
@@ -16,6 +16,8 @@ class Statistic(models.Model):
         # Seconds.
         MINUTE = 60
         HOUR = 3600
+        # So that a week can be summed up quickly.
+        SIX_HOURS = 21_600
 
     class Measure(models.TextChoices):
         # How runs ended, by `count`.

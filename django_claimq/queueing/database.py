@@ -6,9 +6,12 @@ import json
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.db import DatabaseError, connections, transaction
 from django.db.models import F, Func, JSONField, TextField, Value
 
@@ -17,6 +20,12 @@ T = TypeVar("T")
 _TRIES = 5
 # PostgreSQL: serialization failure, deadlock. MySQL: lock wait timeout, deadlock.
 _TRANSIENT = {"40001", "40P01", 1205, 1213}
+# Seconds since 1970.
+_EPOCH = {
+    "postgresql": "extract(epoch FROM statement_timestamp())::float8",
+    "mysql": "UNIX_TIMESTAMP(NOW(6))",
+    "sqlite": "(julianday('now') - 2440587.5) * 86400",
+}
 
 
 def run(using: str, work: Callable[[], T]) -> T:
@@ -91,6 +100,26 @@ def is_lock_timeout(error: DatabaseError) -> bool:
     code = getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
     # PostgreSQL: lock not available, query canceled. MySQL: lock wait timeout.
     return code in {"55P03", "57014", 1205}
+
+
+def clock(using: str) -> float:
+    """The time by the database's clock, in seconds since 1970."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(f"SELECT {clock_sql(using)}")
+        return float(cursor.fetchone()[0])
+
+
+def clock_sql(using: str) -> str:
+    """The same as an expression, for a statement that asks for more."""
+    return _EPOCH[connections[using].vendor]
+
+
+def moment(using: str, epoch: float) -> datetime:
+    """A time in seconds since 1970 as the ORM takes and gives it, for that alias."""
+    if settings.USE_TZ:
+        return datetime.fromtimestamp(epoch, UTC)
+    zone = connections[using].timezone or ZoneInfo(connections[using].timezone_name)
+    return datetime.fromtimestamp(epoch, zone).replace(tzinfo=None)
 
 
 class AppendJson(Func):

@@ -40,8 +40,12 @@ def entry(
     attempt: int,
     worker_id: str | None,
     started_at: datetime | None,
+    told: str | None = None,
 ) -> dict[str, Any]:
-    """Return what the history keeps of an attempt; all of it fit to be stored."""
+    """Return what the history keeps of an attempt; all of it fit to be stored.
+
+    `told`: the traceback, if `describe` has been asked for it before.
+    """
     return {
         "attempt": attempt,
         "worker": worker_id,
@@ -49,7 +53,7 @@ def entry(
         "finished_at": timezone.now().isoformat(),
         "outcome": ending.value,
         "exception": exception_path(error),
-        "traceback": clean_text(describe(error)),
+        "traceback": clean_text(describe(error) if told is None else told),
     }
 
 

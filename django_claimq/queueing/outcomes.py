@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+from django_claimq.queueing.fingerprints import fingerprint, top_frame
+from django_claimq.queueing.history import describe, exception_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,20 +15,38 @@ class Succeeded:
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+@dataclass(frozen=True)
+class Raised:
+    """The error of a run, and what is told of it: made once, since that takes long."""
+
     error: BaseException
+
+    @cached_property
+    def traceback(self) -> str:
+        return describe(self.error)
+
+    @cached_property
+    def frame(self) -> str:
+        return top_frame(self.traceback)
+
+    def fingerprint(self, task: str) -> str:
+        """The key of its row among the errors, in a run of the task with this path."""
+        return fingerprint(task, exception_path(self.error), self.frame)
+
+
+@dataclass(frozen=True)
+class Retried(Raised):
     delay: float
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    error: BaseException
+@dataclass(frozen=True)
+class Failed(Raised):
+    pass
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    error: BaseException
+@dataclass(frozen=True)
+class Cancelled(Raised):
+    pass
 
 
 @dataclass(frozen=True, slots=True)

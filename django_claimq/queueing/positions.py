@@ -81,12 +81,16 @@ def _rate(using: str, queue: str) -> float | None:
         for worker in Worker.objects.using(using)
         .filter(state=Worker.State.RUNNING)
         .values("backend", "queues", "rates", "heartbeat_at", now=Now())
-        if _is_alive(worker) and (not worker["queues"] or queue in worker["queues"])
+        if is_alive(worker) and (not worker["queues"] or queue in worker["queues"])
     ]
     return sum(rates) if rates else None
 
 
-def _is_alive(worker: Mapping[str, Any]) -> bool:
+def is_alive(worker: Mapping[str, Any]) -> bool:
+    """Whether its last heartbeat was at most two periods ago.
+
+    `worker`: its `backend`, its `heartbeat_at`, and `now` by the database's clock.
+    """
     alias = worker["backend"]
     backend = task_backends[alias] if alias in task_backends.settings else None
     options: Options = getattr(backend, "config", None) or Options()

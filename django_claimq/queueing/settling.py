@@ -22,6 +22,7 @@ from django_claimq.queueing.outcomes import (
     Failed,
     Outcome,
     Postponed,
+    Raised,
     Released,
     Retried,
     Snoozed,
@@ -165,26 +166,29 @@ def _write(owner: Owner, group: Sequence[Settlement]) -> int:
             return transitions.succeed(owner, ids, claim.fence, result)
         case Released():
             return transitions.release(owner, ids, claim.fence)
-        case Retried(error, delay):
-            ended = _ended(owner, first.job, Ending.RETRIED, error)
-            return transitions.retry(owner, claim, ended, delay)
-        case Failed(error):
-            return transitions.fail(owner, claim, _ended(owner, first.job, Ending.FAILED, error))
-        case Cancelled(error):
-            return transitions.stop(owner, claim, _ended(owner, first.job, Ending.CANCELLED, error))
+        case Retried(delay=delay) as raised:
+            ended = _ended(owner, first.job, Ending.RETRIED, raised)
+            return transitions.retry(owner, claim, ended, delay, raised.fingerprint(first.job.task))
+        case Failed() as raised:
+            ended = _ended(owner, first.job, Ending.FAILED, raised)
+            return transitions.fail(owner, claim, ended, raised.fingerprint(first.job.task))
+        case Cancelled() as raised:
+            ended = _ended(owner, first.job, Ending.CANCELLED, raised)
+            return transitions.stop(owner, claim, ended)
         case Snoozed(delay):
             return transitions.snooze(owner, claim, delay)
         case Postponed(delay, metadata):
             return transitions.postpone(owner, claim, delay, metadata)
 
 
-def _ended(owner: Owner, job: ClaimedJob, ending: Ending, error: BaseException) -> dict[str, Any]:
+def _ended(owner: Owner, job: ClaimedJob, ending: Ending, raised: Raised) -> dict[str, Any]:
     return entry(
         ending,
-        error,
+        raised.error,
         attempt=job.attempt,
         worker_id=owner.worker_id,
         started_at=job.claimed_at,
+        told=raised.traceback,
     )
 
 

@@ -24,10 +24,12 @@ from django_claimq.durations import EARLIEST, LATEST, LONGEST
 from django_claimq.exceptions import WorkerLost
 from django_claimq.models.job import Job
 from django_claimq.models.querysets import JobQuerySet
-from django_claimq.queueing import database, postgresql, wakeups
+from django_claimq.queueing import database, postgresql, statistics, wakeups
 from django_claimq.queueing.database import AppendJson
 from django_claimq.queueing.history import Ending, entry
+from django_claimq.queueing.outcomes import Raised
 from django_claimq.queueing.postgresql import Successes, Turn, Wanted
+from django_claimq.queueing.statistics import Lost
 from django_claimq.states import FINISHED, UNCLAIMED, State
 
 _NO_CLAIM: dict[str, Any] = {
@@ -41,6 +43,8 @@ _NO_CLAIM: dict[str, Any] = {
 _LONGEST_QUEUE = 100
 _OF_A_STALE_JOB = (
     "id",
+    "task",
+    "queue_name",
     "fence",
     "attempt",
     "max_attempts",
@@ -149,18 +153,22 @@ def turn(owner: Owner, ended: Successes | None, wanted: Wanted | None) -> Turn:
     return postgresql.turn(owner.using, owner.worker_id, ended, wanted)
 
 
-def retry(owner: Owner, claim: Claim, ended: dict[str, Any], delay: float) -> int:
+def retry(owner: Owner, claim: Claim, ended: dict[str, Any], delay: float, fingerprint: str) -> int:
     """RUNNING → SCHEDULED in `delay` seconds, or READY; not for a job asked to stop."""
     return _not_asked(owner, claim).update(
-        history=AppendJson("history", ended), **_back_to_wait(delay), **_NO_CLAIM
+        history=AppendJson("history", ended),
+        error_fingerprint=fingerprint,
+        **_back_to_wait(delay),
+        **_NO_CLAIM,
     )
 
 
-def fail(owner: Owner, claim: Claim, ended: dict[str, Any]) -> int:
+def fail(owner: Owner, claim: Claim, ended: dict[str, Any], fingerprint: str) -> int:
     """RUNNING → FAILED."""
     return owner.claimed([claim.id], claim.fence).update(
         state=State.FAILED,
         history=AppendJson("history", ended),
+        error_fingerprint=fingerprint,
         finished_at=Now(),
         **_NO_CLAIM,
     )
@@ -380,13 +388,15 @@ def _rescue(using: str, limit: int) -> Rescued:
     jobs: JobQuerySet = Job.objects.using(using).all()
     stale = jobs.stale().select_for_update(skip_locked=True).order_by("id")
     returned, ended = 0, []
+    lost: list[Lost] = []
     for job in stale.values(*_OF_A_STALE_JOB)[:limit]:
-        lost = WorkerLost(f"Worker {job['claimed_by']} stopped renewing its lease.")
-        held, ends = _rescue_one(jobs.stale(), job, lost)
+        error = WorkerLost(f"Worker {job['claimed_by']} stopped renewing its lease.")
+        held, ends = _rescue_one(jobs.stale(), job, error, lost)
         if held and ends:
             ended.append(job["id"])
         else:
             returned += held
+    statistics.add_lost(using, lost)
     return Rescued(returned, ended)
 
 
@@ -394,9 +404,10 @@ def _rescue_from(owner: Owner, begun: Collection[Claim], error: WorkerLost | Non
     held_jobs = Job.objects.using(owner.using).held_by(owner.worker_id)
     rows = held_jobs.select_for_update(skip_locked=True).order_by("id")
     returned, ended = 0, []
+    lost: list[Lost] = []
     for job in rows.values(*_OF_A_STALE_JOB):
         if error is not None and (job["id"], job["fence"]) in begun:
-            held, ends = _rescue_one(held_jobs, job, error)
+            held, ends = _rescue_one(held_jobs, job, error, lost)
         else:
             held = release(owner, [job["id"]], job["fence"])
             ends = job["cancel_requested_at"] is not None
@@ -404,20 +415,30 @@ def _rescue_from(owner: Owner, begun: Collection[Claim], error: WorkerLost | Non
             ended.append(job["id"])
         else:
             returned += held
+    statistics.add_lost(owner.using, lost)
     return Rescued(returned, ended)
 
 
-def _rescue_one(jobs: JobQuerySet, job: dict[str, Any], error: WorkerLost) -> tuple[int, bool]:
-    """Rescue a row that is still among `jobs`; return whether it held, and ended the job."""
+def _rescue_one(
+    jobs: JobQuerySet, job: dict[str, Any], error: WorkerLost, lost: list[Lost]
+) -> tuple[int, bool]:
+    """Rescue a row that is still among `jobs`; return whether it held, and ended the job.
+
+    Then its run is one more of those `lost`.
+    """
+    raised = Raised(error)
     asked = job["cancel_requested_at"] is not None
     ends = asked or job["fails_on_crash"] or job["attempt"] >= job["max_attempts"]
     finished = {"state": State.CANCELLED if asked else State.FAILED, "finished_at": Now()}
     held = jobs.filter(id=job["id"], fence=job["fence"]).update(
         crashes=F("crashes") + 1,
         history=AppendJson("history", _lost(job, error)),
+        error_fingerprint=raised.fingerprint(job["task"]),
         **(finished if ends else _ready_unless_cancelled()),
         **_NO_CLAIM,
     )
+    if held:
+        lost.append(Lost(job["queue_name"], job["task"], job["id"], raised))
     return held, ends
 
 

@@ -57,6 +57,20 @@ class Registration:
             return False
         return True
 
+    def count_addition(self, number: int, *, again: bool) -> bool:
+        """Note that the worker adds to the statistics for the so-many-th time.
+
+        To be done in the transaction that adds. `again`: this addition was tried before, and
+        may have been committed though the reply was lost; False if it was.
+        """
+        if self._row.filter(flushes=number - 1).update(flushes=number):
+            return True
+        if again and self._row.filter(flushes=number).exists():
+            return False
+        # Somebody has deleted the row, and it may be back as a new one.
+        self._row.update(flushes=number)
+        return True
+
     def leave(self) -> None:
         """Delete the row: the worker has stopped."""
         self._row.delete()

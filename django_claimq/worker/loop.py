@@ -28,6 +28,7 @@ from django_claimq.worker.pace import Pace
 from django_claimq.worker.plan import Plan
 from django_claimq.worker.rates import Rates
 from django_claimq.worker.run import Held, Run
+from django_claimq.worker.tally import Tally
 from django_claimq.worker.unpacking import Unpacker
 
 logger = logging.getLogger("django_claimq.worker")
@@ -72,6 +73,7 @@ class Loop:
         self._lookout = Lookout(plan)
         self._marks = Marks()
         self.rates = Rates()
+        self.tally = Tally()
         self._unpacker = Unpacker()
         self._unsettled: list[Run] = []
         # Taken up after the worker was told to stop.
@@ -255,6 +257,7 @@ class Loop:
         # What they enqueued may be due by now.
         self._lookout.stir()
         self._held.discard(runs)
+        self.tally.count(runs)
         self._announcer.settled(runs)
 
     def _begin(self, turned: Turned, wanted: int, took: float) -> None:

@@ -48,7 +48,8 @@ class TestRescueFrom:
         assert transitions.rescue_from(ME, {claim}, DEATH) == (1, [])
         row = columns(claim.id)
         assert changed(before, row) == {
-            *("attempt", "fence", "crashes", "history", "started_at", "last_attempted_at")
+            *("attempt", "fence", "crashes", "started_at", "last_attempted_at"),
+            *("history", "error_fingerprint"),
         }
         assert (row["state"], row["attempt"], row["fence"]) == (State.READY, 1, 1)
         assert row["crashes"] == 1

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.django_db
 
 ME = owner("worker-1")
 ENDED = ended_attempt("retried", attempt=2)
+FINGERPRINT = "0123456789abcdef" * 2
 WAITS = {State.SCHEDULED, State.READY}
 RUNS = {State.RUNNING}
 
@@ -78,19 +79,19 @@ VERBS = {
         {"state", "result", "finished_at", "finished_by"} | CLAIM,
     ),
     "retry later": Verb(
-        lambda job: transitions.retry(ME, claim_of(job), ENDED, 60),
+        lambda job: transitions.retry(ME, claim_of(job), ENDED, 60, FINGERPRINT),
         all_to(State.SCHEDULED, RUNS),
-        {"state", "history", "run_after"} | CLAIM,
+        {"state", "history", "error_fingerprint", "run_after"} | CLAIM,
     ),
     "retry at once": Verb(
-        lambda job: transitions.retry(ME, claim_of(job), ENDED, 0),
+        lambda job: transitions.retry(ME, claim_of(job), ENDED, 0, FINGERPRINT),
         all_to(State.READY, RUNS),
-        {"state", "history", "run_after"} | CLAIM,
+        {"state", "history", "error_fingerprint", "run_after"} | CLAIM,
     ),
     "fail": Verb(
-        lambda job: transitions.fail(ME, claim_of(job), ENDED),
+        lambda job: transitions.fail(ME, claim_of(job), ENDED, FINGERPRINT),
         all_to(State.FAILED, RUNS),
-        {"state", "history", "finished_at"} | CLAIM,
+        {"state", "history", "error_fingerprint", "finished_at"} | CLAIM,
     ),
     "stop": Verb(
         lambda job: transitions.stop(ME, claim_of(job), ENDED),
@@ -118,13 +119,13 @@ VERBS = {
     "rescue, stale": Verb(
         lambda job: sum(map(_count, transitions.rescue("default"))),
         all_to(State.READY, RUNS),
-        {"state", "history", "crashes"} | CLAIM,
+        {"state", "history", "error_fingerprint", "crashes"} | CLAIM,
         given={"lease_expires_at": ago(seconds=1)},
     ),
     "rescue, stale and spent": Verb(
         lambda job: sum(map(_count, transitions.rescue("default"))),
         all_to(State.FAILED, RUNS),
-        {"state", "history", "finished_at", "crashes"} | CLAIM,
+        {"state", "history", "error_fingerprint", "finished_at", "crashes"} | CLAIM,
         given={"lease_expires_at": ago(seconds=1), "max_attempts": 2},
     ),
     "cancel, waiting": Verb(
@@ -403,7 +404,7 @@ def test_a_cancelled_and_requeued_job_runs_to_its_end():
     job = JobFactory(state="CANCELLED")
     only(job).requeue()
     transitions.claim(ME, [job.id], job.fence, 30)
-    transitions.retry(ME, Claim(job.id, job.fence + 1), ENDED, 0)
+    transitions.retry(ME, Claim(job.id, job.fence + 1), ENDED, 0, FINGERPRINT)
     assert columns(job)["state"] == State.READY
 
 
