@@ -1,0 +1,1 @@
+"""What the queue looks like now and of late: figures for people and for monitoring."""
