@@ -22,6 +22,7 @@ from django_claimq.exceptions import (
     WorkerLost,
 )
 from django_claimq.failpoints import crash_point
+from django_claimq.scheduling import schedulable, schedule
 from django_claimq.task_result import ClaimqResult
 
 __version__ = "0.1.0"
@@ -49,5 +50,7 @@ __all__ = [
     "crash_point",
     "enqueue_from",
     "enqueue_many",
+    "schedulable",
+    "schedule",
     "task",
 ]

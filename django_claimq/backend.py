@@ -18,7 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_claimq import checks, conf
+from django_claimq import checks, conf, schedule_checks
 from django_claimq.compat import (
     FRAMEWORK,
     BaseTaskBackend,
@@ -135,7 +135,8 @@ class ClaimqBackend(BaseTaskBackend):
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         """Return what is wrong with this backend's settings, for `manage.py check`."""
-        return list(checks.check(self.alias, self._params, self._reading))
+        found = list(checks.check(self.alias, self._params, self._reading))
+        return found + list(schedule_checks.check(self.alias, self._reading.options, self.queues))
 
     @cached_property
     def _reading(self) -> conf.Reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,11 @@ request_id: ContextVar[str | None] = ContextVar("claimq_request_id", default=Non
 
 # The job whose run the current code is.
 running_job: ContextVar[UUID | None] = ContextVar("claimq_running_job", default=None)
+
+# While a schedule enqueues: the slot that its job is to know of.
+slot_to_carry: ContextVar[datetime | None] = ContextVar("claimq_slot_to_carry", default=None)
+# While that job runs: the slot that it was enqueued for. What it enqueues itself has none.
+slot: ContextVar[datetime | None] = ContextVar("claimq_slot", default=None)
 
 # Key in Job.metadata.
 _KEY = "claimq_carried"
@@ -34,6 +40,8 @@ def collect() -> dict[str, Any]:
             found["time_zone"] = zone
     if (request := request_id.get()) is not None:
         found["request_id"] = str(request)[:200]
+    if (due := slot_to_carry.get()) is not None:
+        found["slot"] = due.isoformat()
     return {_KEY: found} if found else {}
 
 
@@ -45,6 +53,10 @@ def restore(metadata: object, job_id: object) -> None:
     # A language or zone may have gone from the project since.
     with suppress(Exception):
         translation.activate(found.get("language") or settings.LANGUAGE_CODE)
+    slot.set(None)
+    if text := found.get("slot"):
+        with suppress(ValueError, TypeError):
+            slot.set(datetime.fromisoformat(text))
     if zone := found.get("time_zone"):
         with suppress(Exception):
             timezone.activate(zone)

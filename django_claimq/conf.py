@@ -17,6 +17,7 @@ from django_claimq.option_parsers import (
     Refused,
     from_environment,
 )
+from django_claimq.scheduling import Declared
 
 ENVIRONMENT_PREFIX = "CLAIMQ_"
 
@@ -66,10 +67,12 @@ class Options:
     max_payload: int = 1_000_000
     #: The largest result of one job, in bytes of JSON.
     max_result: int = 1_000_000
-    #: Recurring jobs: name to definition.
-    schedules: Mapping[str, Any] = field(default_factory=dict)
+    #: Recurring jobs, by their names.
+    schedules: Mapping[str, Declared] = field(default_factory=dict)
     #: Names of arguments whose values are never shown.
     redact: tuple[str, ...] = ()
+    #: Whether Django's admin has pages for the queue; off only if all backends say so.
+    admin: bool = True
 
     def override(self, **changes: Any) -> Self:
         """Return a copy with other values, as the command line gives them.

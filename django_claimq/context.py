@@ -14,6 +14,7 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
+from django_claimq import carried
 from django_claimq.blocks import entered
 from django_claimq.compat import TaskContext
 from django_claimq.durations import shown
@@ -112,6 +113,14 @@ class ClaimqContext(TaskContext):  # type: ignore[misc,type-arg]  # frozen, not 
     def deadline(self) -> datetime | None:
         """When this attempt's timeout ends; None without one."""
         return self.control.deadline
+
+    @property
+    def slot(self) -> datetime | None:
+        """When a schedule had it due: not when it was enqueued or began, which may be later.
+
+        None for a job that no schedule has enqueued.
+        """
+        return carried.slot.get()
 
     @property
     def stop_requested(self) -> bool:

@@ -20,6 +20,10 @@ class DuplicateJob(ClaimqError):
         self.job_id = job_id
 
 
+class InvalidSchedule(ClaimqError, ValueError):
+    """A schedule that cannot be what it is declared to be."""
+
+
 class TaskNotFound(ClaimqError):
     """The stored path of a job leads to no task."""
 

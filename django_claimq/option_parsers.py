@@ -9,9 +9,10 @@ from typing import Any
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from django_claimq import durations
+from django_claimq import durations, scheduling
 from django_claimq.backoff import Backoff
 from django_claimq.durations import shown
+from django_claimq.scheduling import Declared
 
 DAY = 86_400.0
 RETENTION: Mapping[str, float | None] = {
@@ -137,11 +138,22 @@ def _retention(option: str, value: object) -> dict[str, float | None]:
     return result
 
 
-def _schedules(option: str, value: object) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return dict(value)
-    hint = 'Write {"name of the schedule": {...}}.'
-    raise Refused(option, f"{option} is {shown(value)}, not a dict.", hint)
+_SCHEDULE = '{"clean up": {"task": "shop.tasks.clean", "cron": "30 4 * * *"}}'
+
+
+def _schedules(option: str, value: object) -> dict[str, Declared]:
+    hint = f"Write {_SCHEDULE}."
+    if not isinstance(value, Mapping):
+        raise Refused(option, f"{option} is {shown(value)}, not a dict.", hint)
+    made = {}
+    for name, values in value.items():
+        if not isinstance(name, str) or not isinstance(values, Mapping):
+            raise Refused(option, f"{option}[{shown(name)}] is {shown(values)}, not a dict.", hint)
+        try:
+            made[name] = scheduling.parse({"name": name, "task": None, **values})
+        except ValueError as error:
+            raise Refused(option, f"{option}: {error}", hint) from None
+    return made
 
 
 def _redact(option: str, value: object) -> tuple[str, ...]:
@@ -173,6 +185,7 @@ PARSERS: dict[str, Parser] = {
     "max_result": _size,
     "schedules": _schedules,
     "redact": _redact,
+    "admin": _switch,
 }
 NOT_FROM_ENVIRONMENT = {"retention", "schedules", "redact"}
 

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import time
 
-from django_claimq import task
-from tests.fault_tasks import note
+from django_claimq import schedulable, task
+from tests.fault_tasks import AT_ONCE, note
 
 _kept: list[bytes] = []
 
@@ -69,3 +69,11 @@ def chat(context):
         note(context, "unheard")
     note(context, "end")
     return context.fence
+
+
+@schedulable
+@task(takes_context=True, max_attempts=20, backoff=AT_ONCE)
+def scheduled(context):
+    """Return the slot that it is for."""
+    note(context, "begin")
+    return context.slot.isoformat()

@@ -15,6 +15,8 @@ CHANNEL = "claimq"
 CANCEL = "cancel"
 # Somebody asked workers to be quiet or to stop.
 REQUEST = "request"
+# A schedule was made or changed.
+SCHEDULES = "schedules"
 _QUEUE = "queue:"
 
 # Seconds in which a process sends the same message once. A worker that was woken keeps

@@ -30,10 +30,11 @@ from django_claimq.worker.leftovers import Leftovers
 from django_claimq.worker.limits import Limits
 from django_claimq.worker.listener import Listener
 from django_claimq.worker.loop import DatabaseGone, Loop
-from django_claimq.worker.maintenance import Maintenance
+from django_claimq.worker.maintenance import Errand, Maintenance
 from django_claimq.worker.own_connections import cut_if_hung, own_connection
 from django_claimq.worker.plan import Plan
 from django_claimq.worker.run import Held, Run
+from django_claimq.worker.scheduler import Scheduler
 from django_claimq.worker.side_thread import SideThread
 from django_claimq.worker.watch import Watch
 
@@ -63,6 +64,9 @@ class WorkerProcess:
         self._held = Held(board)
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_thread: SideThread | None = None
+        self._maintenance_thread: SideThread | None = None
+        scheduler = Scheduler(plan.owner.using, plan.backend, plan.options)
+        self._scheduling = Errand(scheduler.look, retry=1.0)
         self._stop_asked = False
         self._recycled = False
         # Whether a person asked for it to stop, and none to follow.
@@ -130,7 +134,7 @@ class WorkerProcess:
             self._heartbeat = Heartbeat(
                 plan.owner, plan.options, self._held, registration, self._loop.rates, self.obey
             )
-            with self._side_threads(self._heartbeat):
+            with self._side_threads(self._heartbeat, registration):
                 worker_started.send_robust(sender=plan.sender, worker_id=plan.worker_id)
                 on_ready()
                 ending = self._work()
@@ -195,14 +199,21 @@ class WorkerProcess:
         )
 
     @contextmanager
-    def _side_threads(self, heartbeat: Heartbeat) -> Iterator[None]:
+    def _side_threads(self, heartbeat: Heartbeat, registration: Registration) -> Iterator[None]:
         plan = self._plan
         beat = self._side_thread("heartbeat", heartbeat.step, plan.options.heartbeat / 2)
-        maintain = Maintenance(plan.owner.using, plan.sender, plan.options)
-        self._heartbeat_thread = beat
+        maintain = Maintenance(
+            plan.owner.using,
+            plan.sender,
+            plan.options,
+            lambda: self._loop.tally.add_to(registration),
+            [self._scheduling],
+        )
+        keep = self._side_thread("maintenance", maintain.step, plan.options.lease / 2)
+        self._heartbeat_thread, self._maintenance_thread = beat, keep
         threads: list[SideThread | Listener] = [
             beat,
-            self._side_thread("maintenance", maintain.step, plan.options.lease / 2),
+            keep,
             self._side_thread("watch", self._look, plan.options.lease / 2),
         ]
         if (listener := self._listener()) is not None:
@@ -232,11 +243,14 @@ class WorkerProcess:
         queue = wakeups.queue_of(message)
         if queue is not None:
             self._loop.wake(queue)
-        elif self._heartbeat is not None and self._heartbeat_thread is not None:
-            if message == wakeups.REQUEST:
-                self._heartbeat.hurry()
-            if message == wakeups.REQUEST or (message == wakeups.CANCEL and len(self._held)):
-                self._heartbeat_thread.nudge()
+        elif message == wakeups.REQUEST and self._heartbeat is not None:
+            self._heartbeat.hurry()
+            _nudge(self._heartbeat_thread)
+        elif message == wakeups.CANCEL and len(self._held):
+            _nudge(self._heartbeat_thread)
+        elif message == wakeups.SCHEDULES:
+            self._scheduling.hurry()
+            _nudge(self._maintenance_thread)
 
     def _look(self) -> float:
         # Here too, since the loop may be waiting for a database that does not answer.
@@ -279,6 +293,11 @@ class WorkerProcess:
 
     def _say_goodbye(self, registration: Registration, ending: Ending) -> None:
         try:
+            self._loop.tally.add_to(registration)
+        except (DatabaseError, InterfaceError) as error:
+            logger.warning("The last runs are not in the statistics: %s", str(error).strip())
+            connections[self._plan.owner.using].close()
+        try:
             # Tasks left behind may still write: whoever sees this process dead frees their jobs.
             if not (ending is Ending.LEFT_TASKS and self._plan.owns_process):
                 registration.leave()
@@ -286,3 +305,8 @@ class WorkerProcess:
             logger.warning("The worker's row could not be deleted: %s", str(error).strip())
         finally:
             worker_stopped.send_robust(sender=self._plan.sender, worker_id=self._plan.worker_id)
+
+
+def _nudge(thread: SideThread | None) -> None:
+    if thread is not None:
+        thread.nudge()

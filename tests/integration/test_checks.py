@@ -207,3 +207,28 @@ def defined(monkeypatch):
     monkeypatch.setattr(definition, "defined", {})
     monkeypatch.setattr(checks, "defined", definition.defined)
     return lambda **options: task(**options)(function)
+
+
+def scheduled(**values):
+    return {"SCHEDULES": {"nightly": {"task": "tests.tasks.noop", "cron": "30 4 * * *", **values}}}
+
+
+def test_a_schedule_that_can_be_enqueued_is_fine(check):
+    assert check(scheduled(), QUEUES=["default"]) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"task": "no.such.task"}, "cannot be imported"),
+        ({"task": "os.system"}, "is not a task"),
+        ({"task": "tests.tasks.mail"}, "to"),
+        ({"args": [object()]}, "nightly"),
+        ({"queue_name": "mial"}, "queue 'mial' is not in QUEUES"),
+    ],
+)
+def test_a_schedule_that_cannot_be_enqueued_is_an_error(check, values, problem):
+    (found,) = check(scheduled(**values), QUEUES=["default", "mail"])
+    assert found.id == "claimq.E009"
+    assert problem in found.msg
+    assert found.hint

@@ -275,7 +275,7 @@ class TestMaintenance:
     ):
         caplog.set_level(logging.INFO)
         steps, rescues = [], []
-        monkeypatch.setattr(maintain._pruner, "step", lambda: steps.append(1) or 500)
+        monkeypatch.setattr(Pruner, "step", lambda self: steps.append(1) or 500)
         monkeypatch.setattr(maintenance, "rescue", lambda *args: rescues.append(len(steps)))
         self.pass_by(maintain, monkeypatch, seconds=250)
         assert 2000 < len(steps) <= 2510
@@ -284,7 +284,7 @@ class TestMaintenance:
 
     def test_a_look_that_finds_nothing_is_followed_by_a_long_pause(self, maintain, monkeypatch):
         looks = []
-        monkeypatch.setattr(maintain._pruner, "step", lambda: looks.append(1))
+        monkeypatch.setattr(Pruner, "step", lambda self: looks.append(1))
         self.pass_by(maintain, monkeypatch, seconds=200)
         assert len(looks) == 4
 
@@ -293,11 +293,11 @@ class TestMaintenance:
         monkeypatch.setattr(maintenance.time, "monotonic", lambda: clock[0])
         failures, rescues = [], []
 
-        def fail():
+        def fail(self):
             failures.append(clock[0])
             raise RuntimeError("a row that must not be deleted")
 
-        monkeypatch.setattr(maintain._pruner, "step", fail)
+        monkeypatch.setattr(Pruner, "step", fail)
         monkeypatch.setattr(maintenance, "rescue", lambda *args: rescues.append(clock[0]))
         for _ in range(120):
             with suppress(RuntimeError):

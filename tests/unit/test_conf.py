@@ -59,8 +59,8 @@ def test_every_option_has_a_source():
         ("UNKNOWN_TASK_GRACE", "2h", 7200.0),
         ("MAX_PAYLOAD", "64KB", 64_000),
         ("MAX_RESULT", 10, 10),
-        ("SCHEDULES", {"nightly": {"task": "a.b"}}, {"nightly": {"task": "a.b"}}),
         ("REDACT", ["password"], ("password",)),
+        ("ADMIN", False, False),
     ],
 )
 def test_a_setting_is_read(option, written, value):
@@ -101,9 +101,15 @@ def test_a_setting_is_read(option, written, value):
         ("UNKNOWN_TASK_GRACE", "ages", '"30m"'),
         ("MAX_PAYLOAD", 0, '"64KB"'),
         ("MAX_RESULT", "big", '"64KB"'),
-        ("SCHEDULES", ["nightly"], "name of the schedule"),
+        ("SCHEDULES", ["nightly"], "shop.tasks.clean"),
+        ("SCHEDULES", {"nightly": "30 4 * * *"}, "shop.tasks.clean"),
+        ("SCHEDULES", {"nightly": {"task": "a.b"}}, "shop.tasks.clean"),
+        ("SCHEDULES", {"nightly": {"cron": "0 4 * * *"}}, "shop.tasks.clean"),
+        ("SCHEDULES", {"nightly": {"task": "a.b", "cron": "0 4 * *"}}, "shop.tasks.clean"),
+        ("SCHEDULES", {"nightly": {"task": "a.b", "evry": 60}}, "shop.tasks.clean"),
         ("REDACT", "password", "a list such as"),
         ("REDACT", ["password", 1], "a list such as"),
+        ("ADMIN", "no", "True or False"),
     ],
 )
 def test_a_bad_value_is_a_problem_with_its_fix_and_leaves_the_default(option, written, hint):
@@ -194,6 +200,7 @@ def test_a_short_lease_alone_brings_a_heartbeat_that_fits_it():
         ("UNKNOWN_TASK_GRACE", "2d", 2.0 * DAY),
         ("MAX_PAYLOAD", "64KiB", 65_536),
         ("MAX_RESULT", "1000", 1000),
+        ("ADMIN", "0", False),
     ],
 )
 def test_the_environment_is_read(option, text, value):

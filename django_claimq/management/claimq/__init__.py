@@ -1,0 +1,1 @@
+"""The subcommands of `manage.py claimq`, one module for each kind."""
