@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import DEFAULT_DB_ALIAS
 
 from django_claimq.backend import ClaimqBackend
-from django_claimq.compat import task_backends
+from django_claimq.compat import DEFAULT_TASK_QUEUE_NAME, task_backends
 from django_claimq.conf import Options
 
 
@@ -19,7 +19,19 @@ def database() -> str:
 
 
 def queue_names() -> list[str]:
-    return sorted({name for backend in _backends().values() for name in backend.queues})
+    """QUEUES of the backends whose jobs are in `database()`."""
+    home = database()
+    found = [one.queues for one in _backends().values() if one.config.database == home]
+    return sorted({name for queues in found for name in queues})
+
+
+def home() -> tuple[str, str] | None:
+    """Alias and queue for jobs of our own, beside the jobs that the admin shows; None if none."""
+    alias = next(iter(_backends()), None)
+    if alias is None:
+        return None
+    names = task_backends.settings[alias].get("QUEUES") or [DEFAULT_TASK_QUEUE_NAME]
+    return alias, DEFAULT_TASK_QUEUE_NAME if DEFAULT_TASK_QUEUE_NAME in names else names[0]
 
 
 def redacted_names(backend: str) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from uuid import UUID
 
@@ -13,45 +12,96 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
 from django_claimq.admin import configured
+from django_claimq.admin.conditions import NOTHING, Condition
 from django_claimq.admin.text import visible
+from django_claimq.definition import defined
 from django_claimq.states import State
 from django_claimq.subjects import Subject
 
-# How many of the newest jobs a search by name looks at: no index has the task.
-WINDOW = 100_000
-_START_OF_ID = re.compile(r"[0-9a-f]{8,32}")
+_WITHOUT_INDEX = (State.SUCCESSFUL, State.WAITING)
 
 
-class StateFilter(admin.SimpleListFilter):
-    title = _("state")
-    parameter_name = "state"
+class JobFilter(admin.SimpleListFilter):
+    """One value in the address, which the table need not have."""
+
+    template = "admin/django_claimq/job/filter.html"
+
+    @classmethod
+    def known(cls) -> list[str]:
+        """The values that are offered."""
+        return []
+
+    @classmethod
+    def condition(cls, value: str) -> Condition:
+        raise NotImplementedError
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """What the address asks for."""
+        value = self.value()
+        if value is None:
+            return []
+        # PostgreSQL refuses to compare with a NUL.
+        return [NOTHING if "\0" in value else self.condition(value)]
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return list(State.choices)
+        known, asked = self.known(), self.value()
+        others = [] if asked is None or asked in known else [asked]
+        return [(value, self.label(value)) for value in (*known, *others)]
+
+    def label(self, value: str) -> str:
+        return visible(value, 100)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        state = self.value()
-        if state is None:
-            return queryset
-        return queryset.filter(state=state) if state in State.values else queryset.none()
+        return queryset.filter(*[condition.q for condition in self.conditions])
 
 
-class QueueFilter(admin.SimpleListFilter):
+class StateFilter(JobFilter):
+    """The tabs above the list show it, so that it has no place beside the list."""
+
+    title = _("state")
+    parameter_name = "state"
+    template = "admin/django_claimq/job/no_filter.html"
+
+    @classmethod
+    def known(cls) -> list[str]:
+        return list(State.values)
+
+    @classmethod
+    def condition(cls, value: str) -> Condition:
+        if value not in State.values:
+            return NOTHING
+        is_common = value == State.SUCCESSFUL
+        return Condition(Q(state=value), value not in _WITHOUT_INDEX, is_common)
+
+
+class QueueFilter(JobFilter):
     title = _("queue")
     parameter_name = "queue"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in configured.queue_names()]
+    @classmethod
+    def known(cls) -> list[str]:
+        return configured.queue_names()
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        name = self.value()
-        if name is None:
-            return queryset
-        # PostgreSQL refuses to compare with a NUL.
-        return queryset.none() if "\0" in name else queryset.filter(queue_name=name)
+    @classmethod
+    def condition(cls, value: str) -> Condition:
+        return Condition(Q(queue_name=value))
 
 
-class SubjectFilter(admin.SimpleListFilter):
+class TaskFilter(JobFilter):
+    title = _("task")
+    parameter_name = "task"
+
+    @classmethod
+    def known(cls) -> list[str]:
+        return sorted(defined)
+
+    @classmethod
+    def condition(cls, value: str) -> Condition:
+        return Condition(Q(task=value))
+
+
+class SubjectFilter(JobFilter):
     """Jobs of one row, where the address names it; there is no list of rows to choose from."""
 
     title = _("subject")
@@ -62,31 +112,35 @@ class SubjectFilter(admin.SimpleListFilter):
         """What follows the ? in the address of the list."""
         return urlencode({SubjectFilter.parameter_name: f"{subject.type}:{subject.id}"})
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        named = self.value()
-        return [] if named is None else [(named, visible(named.replace(":", " ", 1), 100))]
+    def label(self, value: str) -> str:
+        return super().label(value.replace(":", " ", 1))
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        named = self.value()
-        if named is None:
-            return queryset
-        kind, _, key = named.partition(":")
-        # PostgreSQL refuses to compare with a NUL.
-        if "\0" in named:
-            return queryset.none()
-        return queryset.filter(subject_type=kind, subject_id=key)
+    @classmethod
+    def condition(cls, value: str) -> Condition:
+        kind, _, key = value.partition(":")
+        return Condition(Q(subject_type=kind, subject_id=key), has_index=True)
 
 
-def search(jobs: QuerySet[Any], newest: QuerySet[Any], term: str) -> QuerySet[Any]:
-    """Jobs whose id begins so; or among the newest, those of such a task, queue or worker.
+class EnqueuedByFilter(JobFilter):
+    """Jobs that the run of one job enqueued, where the address names it."""
 
-    `newest`: all jobs, the newest first.
-    """
-    digits = term.replace("-", "").lower()
-    if _START_OF_ID.fullmatch(digits):
-        first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
-        return jobs.filter(id__range=(first, last))
-    named = Q(task__contains=term) | Q(queue_name=term) | Q(claimed_by=term)
-    beyond = newest.values_list("id", flat=True)[WINDOW : WINDOW + 1].first()
-    recent = Q() if beyond is None else Q(id__gt=beyond)
-    return jobs.filter(recent, named)
+    title = _("enqueued by")
+    parameter_name = "enqueued_by"
+
+    @classmethod
+    def condition(cls, value: str) -> Condition:
+        try:
+            return Condition(Q(enqueued_by=UUID(value)), has_index=True)
+        except ValueError:
+            return NOTHING
+
+
+class ErrorFilter(JobFilter):
+    """Jobs that failed for the same reason, where the address names its fingerprint."""
+
+    title = _("error")
+    parameter_name = "error"
+
+    @classmethod
+    def condition(cls, value: str) -> Condition:
+        return Condition(Q(state=State.FAILED, error_fingerprint=value), has_index=True)

@@ -18,6 +18,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from django_claimq.admin import columns, configured, links
+from django_claimq.admin.permissions import JobPermissions
 from django_claimq.admin.text import make_visible, short_moment
 from django_claimq.models.job import Job
 from django_claimq.subjects import Subject
@@ -48,6 +49,7 @@ class JobsOfRow(AnyFormSet):
     limit: ClassVar[int]
     columns: ClassVar[Sequence[Callable[[Any], Any]]]
     site: ClassVar[admin.AdminSite]
+    shows_payload: ClassVar[bool]
 
     def __init__(
         self,
@@ -100,6 +102,7 @@ class JobsOfRow(AnyFormSet):
         found = list(self.jobs[: self.limit + 1])
         for one in found:
             one.url = links.to_job(self.site, one.id)
+            one.shows_payload = self.shows_payload
             make_visible(one)
         return found
 
@@ -147,7 +150,13 @@ class JobInline(AnyInline):
 
     def get_formset(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
         made = modelformset_factory(Job, formset=self.formset, fields=(), extra=0, max_num=0)
-        own = {"limit": self.limit, "columns": self.columns, "site": self.admin_site}
+        shows_payload = JobPermissions().has_payload_permission(request)
+        own = {
+            "limit": self.limit,
+            "columns": self.columns,
+            "site": self.admin_site,
+            "shows_payload": shows_payload,
+        }
         return type("JobsOfThisRow", (made,), own)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -2,52 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Collection
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
-from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied
+from django.contrib import admin
 from django.db.models import TextField
-from django.db.models.functions import Cast
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
+from django.db.models.functions import Cast, Left
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_claimq.admin import columns, links
-from django_claimq.admin.actions import (
-    CANCEL,
-    REQUEUE,
-    Verb,
-    carry_out,
-    copy_of,
+from django_claimq.admin import (
+    as_code,
+    columns,
+    job_fields,
+    lineage,
+    links,
+    text,
+    timeline,
+    timeline_strip,
 )
-from django_claimq.admin.columns import json_of, time_of
+from django_claimq.admin.button_views import ButtonViewsMixin
+from django_claimq.admin.columns import plain, time_of
+from django_claimq.admin.job_fields import json_of
 from django_claimq.admin.permissions import JobPermissions
 from django_claimq.admin.tables import ReadOnlyMixin
-from django_claimq.admin.text import make_visible
+from django_claimq.models.error import Error
 from django_claimq.models.job import Job
+from django_claimq.models.worker import Worker
 
 # Read as text, so that a row whose JSON cannot be decoded has a page all the same.
-_JSON = (
-    *("args", "kwargs", "result", "history", "progress", "checkpoint", "steps"),
-    *("tags", "metadata"),
-)
+_JSON = ("history", "progress", "tags", "metadata")
+_PAYLOAD = ("args", "kwargs", "result", "checkpoint", "steps")
 
 
-class JobPageMixin(JobPermissions, ReadOnlyMixin):
+@admin.display(description=_("unique key"))
+def unique_key(job: Job) -> str:
+    return job.unique_key or text.NOTHING
+
+
+_PAYLOAD_FIELDS = tuple(json_of(name) for name in _PAYLOAD)
+_SECRET = frozenset((*_PAYLOAD_FIELDS, unique_key))
+
+
+class JobPageMixin(ButtonViewsMixin, JobPermissions, ReadOnlyMixin):
     fieldsets: ClassVar[Any] = (
+        (_("Arguments and result"), {"fields": _PAYLOAD_FIELDS, "classes": ("claimq-payload",)}),
         (
             _("Job"),
             {
                 "fields": (
-                    ("task", "id"),
-                    (columns.state, columns.progress),
-                    columns.subject,
-                    ("queue_name", "backend", "priority"),
+                    plain("task"),
+                    plain("id"),
+                    (plain("queue_name"), plain("backend"), plain("priority")),
+                    (job_fields.tags, job_fields.subject),
+                    (job_fields.enqueued_by, job_fields.duplicate_of),
+                    (unique_key, time_of("unique_until")),
+                    plain("concurrency_key"),
+                    json_of("metadata"),
                 )
             },
         ),
@@ -55,24 +68,10 @@ class JobPageMixin(JobPermissions, ReadOnlyMixin):
             _("Times"),
             {
                 "fields": (
-                    columns.timing,
                     (time_of("enqueued_at"), time_of("run_after")),
                     (time_of("started_at"), time_of("last_attempted_at")),
                     (time_of("finished_at"), time_of("cancel_requested_at")),
-                    (time_of("expires_at"), columns.retention),
-                )
-            },
-        ),
-        (_("Arguments"), {"fields": (json_of("args"), json_of("kwargs"))}),
-        (
-            _("Outcome"),
-            {
-                "fields": (
-                    (columns.attempt, "crashes", columns.on_crash, "finished_by"),
-                    json_of("result"),
-                    columns.history,
-                    json_of("checkpoint"),
-                    json_of("steps"),
+                    (time_of("expires_at"), job_fields.retention),
                 )
             },
         ),
@@ -80,102 +79,85 @@ class JobPageMixin(JobPermissions, ReadOnlyMixin):
             _("Claim"),
             {
                 "fields": (
-                    ("claimed_by", "fence"),
+                    (plain("claimed_by"), plain("finished_by")),
+                    (plain("fence"), plain("crashes"), job_fields.on_crash),
                     (time_of("claimed_at"), time_of("heartbeat_at"), time_of("lease_expires_at")),
-                )
-            },
-        ),
-        (
-            _("More"),
-            {
-                "fields": (
-                    ("unique_key", time_of("unique_until")),
-                    ("concurrency_key", columns.duplicate_of),
-                    json_of("tags"),
-                    json_of("metadata"),
                 )
             },
         ),
     )
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Without arguments, results and notes for who may not see them."""
+        found = super().get_fieldsets(request, obj)
+        if self.has_payload_permission(request):
+            return found
+        public = (
+            (name, {**options, "fields": _without(_SECRET, options["fields"])})
+            for name, options in found
+        )
+        return [(name, options) for name, options in public if options["fields"]]
+
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Job | None:
+        shows_payload = self.has_payload_permission(request)
+        read = (*_JSON, *_PAYLOAD) if shows_payload else _JSON
+        texts = {f"{name}_text": _text_of(name) for name in read}
         try:
             row_id = UUID(object_id)
         except ValueError:
             return None
-        texts = {f"{name}_text": Cast(name, TextField()) for name in _JSON}
-        jobs = self.get_queryset(request).filter(id=row_id).defer(*_JSON).annotate(**texts)
-        job: Any = jobs.first()
-        if job is not None:
-            job.subject_url = links.to_subject(request, self.admin_site, job)
-            job.duplicate_of_url = links.to_job(self.admin_site, job.duplicate_of)
-            make_visible(job)
+        jobs = self.get_queryset(request).filter(id=row_id).defer(*_JSON, *_PAYLOAD)
+        job: Any = jobs.annotate(**texts).first()
+        if job is None:
+            return None
+        site = self.admin_site
+        job.shows_payload = shows_payload
+        job.code = as_code.as_code(job) if shows_payload else ""
+        job.subject_url = links.to_subject(request, site, job)
+        job.duplicate_of_url = links.to_job(site, job.duplicate_of)
+        job.enqueued_by_url = links.to_job(site, job.enqueued_by)
+        job.url_of_tag = lambda tag: links.to_list(request, site, Job, q=f'tag:"{tag}"')
+        job.worker_url = links.to_row(request, site, Worker, job.claimed_by or "")
+        job.error_url = links.to_row(request, site, Error, job.error_fingerprint or "")
+        text.make_visible(job)
         return job  # type: ignore[no-any-return]
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path(
-                "<path:object_id>/requeue/",
-                wrap(self.requeue_view),
-                name="django_claimq_job_requeue",
-            ),
-            path(
-                "<path:object_id>/cancel/",
-                wrap(self.cancel_view),
-                name="django_claimq_job_cancel",
-            ),
-            path(
-                "<path:object_id>/duplicate/",
-                wrap(self.duplicate_view),
-                name="django_claimq_job_duplicate",
-            ),
-            *super().get_urls(),
-        ]
-
-    def requeue_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        permitted = self.has_requeue_permission
-        return self._button(request, object_id, permitted, partial(self._carry_out, REQUEUE))
-
-    def cancel_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        permitted = self.has_cancel_permission
-        return self._button(request, object_id, permitted, partial(self._carry_out, CANCEL))
-
-    def duplicate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._button(request, object_id, self.has_duplicate_permission, copy_of)
 
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        job: Job = context["original"]
-        offers_cancel = not job.is_finished and job.cancel_requested_at is None
-        context["offers_requeue"] = job.is_finished and self.has_requeue_permission(request)
-        context["offers_cancel"] = offers_cancel and self.has_cancel_permission(request)
-        context["offers_duplicate"] = self.has_duplicate_permission(request)
+        job: Any = context["original"]
+        ended = job_fields.history_of(job) or []
+        phases = timeline.phases(job, ended, timezone.now())
+        children, all_children = lineage.children(request, self.admin_site, job)
+        context |= {
+            "claimq_page": "jobs",
+            "state": columns.state(job),
+            "timing": columns.timing(job),
+            "attempt": columns.attempt(job),
+            "progress": columns.progress(job) if job.progress_text is not None else "",
+            "outlook": lineage.outlook(job),
+            "timeline": timeline_strip.rendered(phases),
+            "attempts": job_fields.attempts(job),
+            "children": children,
+            "all_children": all_children,
+            "offers": self.offers(request, job),
+        }
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def _button(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        permitted: Callable[[HttpRequest], bool],
-        act: Callable[[HttpRequest, Job], Job | None],
-    ) -> HttpResponse:
-        """Act on a job, and show the page of what came of it, or else of the job itself."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        if not (self.has_view_permission(request) and permitted(request)):
-            raise PermissionDenied
-        job = self.get_object(request, unquote(object_id))
-        if job is None:
-            raise Http404
-        shown = act(request, job) or job
-        kept: Any = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
-        site = self.admin_site.name
-        page = reverse("admin:django_claimq_job_change", args=[shown.pk], current_app=site)
-        return redirect(add_preserved_filters(kept, page))
 
-    def _carry_out(self, verb: Verb, request: HttpRequest, job: Job) -> None:
-        carry_out(verb, request, self.get_queryset(request).filter(pk=job.pk))  # type: ignore[arg-type]
+def _text_of(name: str) -> Any:
+    text_of_it = Cast(name, TextField())
+    return text_of_it if name == "history" else Left(text_of_it, job_fields.LONGEST + 1)
+
+
+def _without(hidden: Collection[Any], fields: Any) -> tuple[Any, ...]:
+    """The fields of a fieldset, some of which may be lines of several, without some."""
+    lines = (
+        tuple(one for one in field if one not in hidden)
+        if isinstance(field, tuple | list)
+        else field
+        for field in fields
+    )
+    return tuple(line for line in lines if line and line not in hidden)

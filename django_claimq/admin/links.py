@@ -11,6 +11,7 @@ from django.contrib.admin.utils import quote
 from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
 
 from django_claimq.admin.filters import SubjectFilter
 from django_claimq.models.job import Job
@@ -28,17 +29,32 @@ def to_jobs_of(site: AdminSite, subject: Subject) -> str | None:
     return address and f"{address}?{SubjectFilter.query(subject)}"
 
 
+def to_row(request: HttpRequest, site: AdminSite, model: type[Model], key: Any) -> str | None:
+    """The page of a row, if this user may see such rows."""
+    return _page(site, model, "change", key) if _may_see(request, site, model) else None
+
+
+def to_list(
+    request: HttpRequest, site: AdminSite, model: type[Model], **filters: str
+) -> str | None:
+    """The list of rows, narrowed so, if this user may see them."""
+    address = _page(site, model, "changelist") if _may_see(request, site, model) else None
+    return f"{address}?{urlencode(filters)}" if address and filters else address
+
+
 def to_subject(request: HttpRequest, site: AdminSite, job: Job) -> str | None:
     """The page of the row that a job is about, if this user may see such rows."""
     try:
         model = apps.get_model(str(job.subject_type))
     except (LookupError, ValueError):
         return None
+    return to_row(request, site, model, str(job.subject_id))
+
+
+def _may_see(request: HttpRequest, site: AdminSite, model: type[Model]) -> bool:
     if not site.is_registered(model):
-        return None
-    if not site.get_model_admin(model).has_view_or_change_permission(request):
-        return None
-    return _page(site, model, "change", job.subject_id)
+        return False
+    return bool(site.get_model_admin(model).has_view_or_change_permission(request))
 
 
 def _page(site: AdminSite, model: type[Model], kind: str, *keys: Any) -> str | None:

@@ -8,9 +8,10 @@ from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db.models import Func, Model, QuerySet, TextField
 from django.http import HttpRequest
+from django.urls import URLPattern
 from django.utils.functional import cached_property
 
-from django_claimq.admin import configured
+from django_claimq.admin import configured, live
 
 if TYPE_CHECKING:  # Generic to type checkers alone. A mixin's base is whatever it is mixed into.
     AnyAdmin = admin.ModelAdmin[Any]
@@ -49,6 +50,18 @@ class ReadOnlyMixin(AnyAdmin):
     ordering = ("-pk",)
     # Any other order would sort the whole table.
     sortable_by = ()
+
+    class Media:
+        css = {"all": ["django_claimq/admin.css"]}
+        js = [live.SCRIPT]
+
+    @property
+    def urls(self) -> list[URLPattern]:
+        patterns = self.get_urls()
+        for pattern in patterns:
+            if isinstance(pattern, URLPattern):  # Not an include() of the project's own.
+                pattern.callback = live.quiet(pattern.callback)
+        return patterns
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(configured.database())

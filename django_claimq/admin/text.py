@@ -100,12 +100,12 @@ def short_moment(value: datetime | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in one or two units: "0.4s", "42s", "5m3s", "3h20m", "2d5h"."""
+    """A duration in one or two units: "12ms", "1.4s", "42s", "5m3s", "3h20m", "2d5h"."""
     seconds = max(seconds, 0)
     for above, step in ((86_400, 3600), (3600, 60), (10, 1)):
         if seconds >= above:
             return humanise(seconds // step * step)
-    return humanise(round(seconds, 1))
+    return humanise(round(seconds, 1 if seconds >= 1 else 3))
 
 
 def _local(value: datetime) -> datetime:

@@ -165,7 +165,9 @@ def test_the_columns_of_the_subject_cannot_be_asked_about_otherwise(admin_client
 
 def test_the_list_without_a_subject_offers_no_such_filter(admin_client, census):
     job_about(census)
-    assert "subject" not in seen(admin_client, JOBS)
+    assert "claimq-filter-subject" not in seen(admin_client, JOBS)
+    subject = f"census.census:{census.pk}"
+    assert "claimq-filter-subject" in seen(admin_client, f"{JOBS}?subject={subject}")
 
 
 def test_a_strange_key_gets_through_the_address(admin_client):

@@ -1,0 +1,62 @@
+"""What narrows the list of jobs, and how far back a list is read that no index bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import BooleanField, F, Func, Q, QuerySet, TextField, Value
+
+# How many of the newest jobs are looked at where no index finds those that are asked for.
+WINDOW = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`has_index`: whether an index finds the jobs, so that their number bounds the work.
+
+    `is_common`: whether so many jobs fulfil it that some are soon found without.
+    """
+
+    q: Q
+    has_index: bool = False
+    is_common: bool = False
+
+
+NOTHING = Condition(Q(pk__in=[]), has_index=True)
+
+
+def start_of_window(jobs: QuerySet[Any], conditions: Iterable[Condition]) -> UUID | None:
+    """The id beyond which jobs are too old to be looked at; None where all are.
+
+    `jobs`: all of them.
+    """
+    narrowing = list(conditions)
+    if any(one.has_index for one in narrowing) or all(one.is_common for one in narrowing):
+        return None
+    newest = jobs.order_by("-id").values_list("id", flat=True)
+    return newest[WINDOW : WINDOW + 1].first()
+
+
+class HasElement(Func):
+    """Whether a text is among the elements of a JSON array."""
+
+    output_field = BooleanField()
+
+    def __init__(self, column: str, element: str) -> None:
+        super().__init__(F(column), Value(json.dumps([element]), output_field=TextField()))
+
+    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        template = "(%(expressions)s::jsonb)"
+        return self.as_sql(compiler, connection, template=template, arg_joiner=" @> ", **extra)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        template = "EXISTS (SELECT 1 FROM JSON_EACH(%(expressions)s, '$[0]'))"
+        joiner = ") WHERE value = JSON_EXTRACT("
+        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner, **extra)
+
+    def as_mysql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        return self.as_sql(compiler, connection, template="JSON_CONTAINS(%(expressions)s)", **extra)
