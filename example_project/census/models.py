@@ -48,6 +48,18 @@ class SourceFile(models.Model):
         return self.path
 
 
+class Export(models.Model):
+    """The reports of a census as a CSV file, written by a job."""
+
+    census = models.ForeignKey(Census, on_delete=models.CASCADE, related_name="exports")
+    job_id = models.UUIDField(unique=True, editable=False)
+    # NULL until the job has written it.
+    content = models.BinaryField(null=True)
+
+    def __str__(self) -> str:
+        return f"Export {self.pk} of {self.census}"
+
+
 class FileReport(models.Model):
     """What a job found in its file: see `counting.Counts`."""
 

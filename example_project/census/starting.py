@@ -3,9 +3,9 @@ from __future__ import annotations
 from django.db import transaction
 
 from django_claimq import enqueue_many
-from example_project.census.models import Census, SourceFile
+from example_project.census.models import Census, Export, SourceFile
 from example_project.census.sources import Source
-from example_project.census.tasks import count_file
+from example_project.census.tasks import count_file, write_csv
 
 
 @transaction.atomic
@@ -22,3 +22,10 @@ def start(source: Source) -> Census:
         for path, job in zip(source.paths, jobs, strict=True)
     )
     return census
+
+
+@transaction.atomic
+def start_export(census: Census) -> Export:
+    """Have the reports of a census written to a file. The job finds its export by its own id."""
+    job = write_csv.enqueue(census.pk)
+    return Export.objects.create(census=census, job_id=job.id)

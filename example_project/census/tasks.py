@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import csv
 import os
 from dataclasses import asdict
+from io import StringIO
 
 from django_claimq import Exponential, Fail, task
+from django_claimq.context import ClaimqContext
 from example_project.census.counting import count
-from example_project.census.models import FileReport, SourceFile
+from example_project.census.models import Export, FileReport, SourceFile
 from example_project.census.sources import SourceError, read_source
+
+_COLUMNS = (
+    *("file__path", "lines", "functions", "classes", "documentable", "documented"),
+    *("longest_function", "longest_lines"),
+)
 
 
 # A job runs at least once: a worker may die after the report was written, and before its job is
@@ -27,3 +35,18 @@ def count_file(census_id: int, path: str) -> int:
     # Not create(): a person may send a job that was done back to run again.
     FileReport.objects.update_or_create(file=file, defaults=asdict(counts))
     return counts.lines
+
+
+@task(takes_context=True, queue_name="census")
+def write_csv(context: ClaimqContext, census_id: int) -> int:
+    """Write the reports of a census to the file of this job's export; return how many."""
+    reports = FileReport.objects.filter(file__census=census_id).order_by("file__path", "pk")
+    total = reports.count()
+    text = StringIO()
+    lines = csv.writer(text)
+    lines.writerow(name.removeprefix("file__") for name in _COLUMNS)
+    for number, row in enumerate(reports.values_list(*_COLUMNS).iterator(), 1):
+        lines.writerow(row)
+        context.progress(number, total, row[0])
+    Export.objects.filter(job_id=context.job_id).update(content=text.getvalue().encode())
+    return total

@@ -7,4 +7,6 @@ urlpatterns = [
     path("", views.home, name="home"),
     path("<int:pk>/", views.detail, name="detail"),
     path("<int:pk>/findings/", views.findings, name="findings"),
+    path("<int:pk>/export/", views.export, name="export"),
+    path("exports/<int:pk>/", views.download, name="download"),
 ]

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from example_project.census.forms import CensusForm
-from example_project.census.models import Census
+from example_project.census.models import Census, Export
 from example_project.census.progress import failures, progress, reports, totals
-from example_project.census.starting import start
+from example_project.census.starting import start, start_export
 
 _ROWS = 50
 _LATEST = 10
@@ -27,7 +27,9 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def detail(request: HttpRequest, pk: int) -> HttpResponse:
-    return render(request, "census/detail.html", _findings(request, pk))
+    context = _findings(request, pk)
+    export = Export.objects.filter(census=pk).defer("content").last()
+    return render(request, "census/detail.html", {**context, "export": export})
 
 
 @require_safe
@@ -36,6 +38,21 @@ def findings(request: HttpRequest, pk: int) -> HttpResponse:
     response = render(request, "census/_findings.html", _findings(request, pk))
     response["Cache-Control"] = "no-store"
     return response
+
+
+@require_POST
+def export(request: HttpRequest, pk: int) -> HttpResponse:
+    """Enqueue the writing of the file; the page that follows shows how far it is."""
+    census = get_object_or_404(Census, pk=pk)
+    start_export(census)
+    return redirect(f"{census.get_absolute_url()}#export")
+
+
+@require_safe
+def download(request: HttpRequest, pk: int) -> HttpResponse:
+    export = get_object_or_404(Export, pk=pk, content__isnull=False)
+    headers = {"Content-Disposition": f'attachment; filename="census-{export.census_id}.csv"'}
+    return HttpResponse(export.content, content_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _findings(request: HttpRequest, pk: int) -> dict[str, Any]:

@@ -80,6 +80,27 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
+        migrations.CreateModel(
+            name="Export",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("job_id", models.UUIDField(editable=False, unique=True)),
+                ("content", models.BinaryField(null=True)),
+                (
+                    "census",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="exports",
+                        to="census.census",
+                    ),
+                ),
+            ],
+        ),
         migrations.AddConstraint(
             model_name="sourcefile",
             constraint=models.UniqueConstraint(fields=("census", "path"), name="census_file_once"),
