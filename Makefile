@@ -5,9 +5,9 @@
 PYTHON := .venv/bin/python
 # One more than there are cores: much of the time goes by waiting for other processes.
 AT_ONCE := $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) + 1 )); echo $$(( n < 8 ? n : 8 )))
-PYTEST := $(PYTHON) -m pytest -m "not slow and not faults" -n $(AT_ONCE) --dist worksteal $(ARGS)
+PYTEST := $(PYTHON) -m pytest -m "not slow and not faults and not browser" -n $(AT_ONCE) --dist worksteal $(ARGS)
 
-.PHONY: help test demo docs lint bench clean
+.PHONY: help test demo docs lint messages bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -35,6 +35,10 @@ lint: .venv/.installed-dev  ## Check style, format, types and imports
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
+
+messages: .venv/.installed-dev  ## Collect the texts to translate, and compile: needs GNU gettext
+	cd django_claimq && ../$(PYTHON) -m django makemessages -l de --no-wrap --no-obsolete --add-location file
+	cd django_claimq && ../$(PYTHON) -m django compilemessages
 
 bench: .venv-bench/.installed  ## Compare with other queues, in 25 minutes: ARGS="--peers claimq,floor" with few
 	.venv-bench/bin/python -m benchmarks all $(ARGS)
