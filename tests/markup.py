@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-_VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
+_VOID = {
+    "area",
+    "base",
+    "br",
+    "wbr",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+}
 # Shapes of SVG may be written as empty elements.
 _NO_LABEL = {"hidden", "submit", "button", "reset", "image"}
 

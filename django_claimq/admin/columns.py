@@ -46,6 +46,14 @@ def short_id(job: Job) -> str:
     return str(job.id)[:18]
 
 
+@admin.display(description=_("job"))
+def job(job: Job) -> str:
+    """Its task, and below it the beginning of its id."""
+    return format_html(
+        '{}<span class="claimq-note">{}</span>', text.breakable(str(job.task)), short_id(job)
+    )
+
+
 @admin.display(description=_("task"))
 def task(job: Job) -> str:
     return str(job.task)

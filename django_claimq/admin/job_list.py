@@ -162,8 +162,7 @@ class JobChangeList(ChangeList):
 
 class JobListMixin(JobPermissions, ReadOnlyMixin):
     list_display: Any = (
-        columns.short_id,
-        columns.task,
+        columns.job,
         columns.state,
         columns.queue,
         columns.plain("priority"),
@@ -173,7 +172,7 @@ class JobListMixin(JobPermissions, ReadOnlyMixin):
         columns.run_time,
         columns.last_error,
     )
-    list_display_links: Any = (columns.short_id,)
+    list_display_links: Any = (columns.job,)
     list_filter: ClassVar[Any] = (
         filters.StateFilter,
         filters.QueueFilter,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain, repeat
@@ -10,6 +11,7 @@ from typing import Any
 
 from django.db.models import CharField, Model
 from django.utils import timezone
+from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 
 from django_claimq.durations import humanise, shown
@@ -34,6 +36,11 @@ def visible(text: str, limit: int = LIMIT) -> str:
         char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def breakable(text: str) -> str:
+    """A path that wraps behind its dots, slashes and underscores, and not within words."""
+    return format_html_join("", "{}<wbr>", ([part] for part in re.split(r"(?<=[./_])", text)))
 
 
 def make_visible(row: Model) -> None:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import DatabaseError, transaction
 from django.db.models import Q
@@ -94,14 +95,26 @@ def enable(using: str, name: str, *, enabled: bool) -> bool:
 
     def work() -> bool:
         rows = Schedule.objects.using(using).filter(name=name, enabled=not enabled)
-        schedule = rows.select_for_update().first()
+        if not enabled:  # Also one that makes no sense.
+            return rows.update(enabled=False) == 1
+        schedule = rows.defer("args", "kwargs").select_for_update().first()
         if schedule is None:
             return False
-        schedule.enabled = enabled
+        schedule.enabled = True
         changed(using, schedule)
         return True
 
     return database.run(using, work)
+
+
+def run_now(using: str, schedule: Schedule) -> UUID:
+    """Enqueue a job of it at once, for no slot; return its id.
+
+    Raises TaskNotFound for a task that is not schedulable, and what `enqueue()` raises.
+    """
+    task = _task_of(schedule)
+    job_id: UUID = UUID(str(task.enqueue(*schedule.args, **schedule.kwargs).id))
+    return job_id
 
 
 def forget_slots(using: str, kept_for: float, limit: int = 1000) -> int:
@@ -180,11 +193,12 @@ def _enqueue(using: str, schedule: Schedule, task: Task[..., Any], slot: datetim
 
 
 def _task_of(schedule: Schedule) -> Task[..., Any]:
-    task = find_task(schedule.task)
+    # Before it is imported: a row must not make this process import anything.
     if schedule.task not in scheduling.allowed_paths():
         raise TaskNotFound(
             f"{schedule.task} is not declared as schedulable: put @schedulable above its @task"
         )
+    task = find_task(schedule.task)
     changes: dict[str, Any] = {"backend": schedule.backend}
     if schedule.queue_name is not None:
         changes["queue_name"] = schedule.queue_name

@@ -30,7 +30,7 @@ def seen(client, address=JOBS, **params):
 
 def ids_in(page):
     """The ids in the list, in its order."""
-    return re.findall(r'class="field-short_id"><a href="[^"]*/job/([^"/]+)/change/', page)
+    return re.findall(r'class="field-job"><a href="[^"]*/job/([^"/]+)/change/', page)
 
 
 def found(client, **params):
