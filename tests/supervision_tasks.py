@@ -74,6 +74,7 @@ def chat(context):
 @schedulable
 @task(takes_context=True, max_attempts=20, backoff=AT_ONCE)
 def scheduled(context):
-    """Return the slot that it is for."""
+    """Note and return the slot that it is for."""
     note(context, "begin")
+    note(context, f"slot {context.slot.isoformat()}")
     return context.slot.isoformat()

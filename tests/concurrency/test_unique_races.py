@@ -112,6 +112,7 @@ class TestManyAtOnce:
             finish()
 
 
+@pytest.mark.faults
 class TestManyKeys:
     @pytest.mark.parametrize("task", [once, newest], ids=["return", "replace"])
     @pytest.mark.parametrize("stored", [False, True], ids=["new keys", "taken keys"])

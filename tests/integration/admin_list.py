@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import re
 
-from django.contrib.auth.models import Permission
 from django.test import Client
+
+from tests.people import permissions
 
 JOBS = "/admin/django_claimq/job/"
 HOSTILE = '<script>alert("1")</script>\'"&\u202egpj.exe\u200b'
@@ -15,7 +16,7 @@ HOSTILE = '<script>alert("1")</script>\'"&\u202egpj.exe\u200b'
 def staff_client(user_model, *codenames):
     """A client of a staff user who has only the permissions named."""
     user = user_model.objects.create_user(f"staff {' '.join(codenames)}", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    user.user_permissions.set(permissions(*codenames) if codenames else ())
     client = Client()
     client.force_login(user)
     return client

@@ -8,6 +8,7 @@ from django.urls.resolvers import URLPattern
 
 from django_claimq.models.error import Error
 from django_claimq.models.queue import Queue
+from django_claimq.models.schedule import Schedule, Slot
 from tests.factories import JobFactory, WorkerFactory, ago, ended_attempt
 
 FINGERPRINT = "0" * 32
@@ -23,7 +24,10 @@ def make_rows():
         fingerprint=FINGERPRINT, task=job.task, exception="builtins.ValueError", job_id=job.pk
     )
     JobFactory(state="RUNNING", claimed_by=worker.pk)
-    return {row._meta.model_name: str(row.pk) for row in (job, worker, queue, error)}
+    schedule = Schedule.objects.create(name="nightly", task=job.task, cron="30 4 * * *")
+    Slot.objects.create(schedule="nightly", at=ago(hours=1), job_id=job.pk)
+    rows = (job, worker, queue, error, schedule)
+    return {row._meta.model_name: str(row.pk) for row in rows}
 
 
 def patterns(site) -> list[tuple[str, URLPattern]]:

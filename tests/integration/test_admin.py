@@ -6,9 +6,7 @@ import re
 
 import pytest
 from django.contrib.admin import site
-from django.contrib.auth.models import Permission
 from django.db import connection
-from django.test import Client
 
 from django_claimq.admin import configured
 from django_claimq.compat import FRAMEWORK
@@ -23,20 +21,6 @@ pytestmark = pytest.mark.django_db
 JOBS = "/admin/django_claimq/job/"
 WORKERS = "/admin/django_claimq/worker/"
 HOSTILE = '<script>alert("1")</script>\'"&\u202egpj.exe\u200b\x1b[31m'
-
-
-@pytest.fixture
-def staff(django_user_model):
-    """Make a client of a staff user who has only the permissions named."""
-
-    def sign_in(*codenames, client=None):
-        user = django_user_model.objects.create_user(f"staff {codenames}", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = client or Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
 
 
 @pytest.fixture

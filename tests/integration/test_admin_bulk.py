@@ -7,7 +7,6 @@ import re
 import pytest
 from django.contrib.admin import site
 from django.contrib.admin.models import DELETION, LogEntry
-from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils.http import urlencode
 
@@ -28,6 +27,7 @@ from tests.integration.admin_list import (
     staff_client,
     told,
 )
+from tests.people import permissions
 from tests.rows import claim, columns
 
 pytestmark = pytest.mark.django_db
@@ -361,7 +361,7 @@ def test_who_may_not_do_it_any_more_does_not_have_it_done(few, django_user_model
         user.delete()
     else:
         codename = "view_job" if loss == "no view" else "requeue_job"
-        user.user_permissions.remove(Permission.objects.get(codename=codename))
+        user.user_permissions.remove(permissions(codename).get())
     run(the_job(), errors="keep")
     assert the_job().state == "FAILED"
     assert "any more" in the_job().history[-1]["traceback"]
@@ -373,9 +373,7 @@ def test_hidden_arguments_stay_hidden_from_a_job_too(few, django_user_model):
     JobFactory.create_batch(10, state="FAILED", kwargs={"user_id": 1})
     address = f"{JOBS}?state=FAILED&q=arg.user_id:1"
     carry_out(client, "requeue", *Job.objects.all()[:1], across=True, address=address)
-    django_user_model.objects.get().user_permissions.remove(
-        Permission.objects.get(codename="view_payload")
-    )
+    django_user_model.objects.get().user_permissions.remove(permissions("view_payload").get())
     run(the_job(), errors="keep")
     assert states() == ["FAILED"] * 10
 

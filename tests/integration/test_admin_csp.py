@@ -47,7 +47,7 @@ def test_a_page_can_be_read_and_used_by_everybody(pages):
 
 
 def test_an_empty_page_is_no_worse(admin_client):
-    no_rows = dict.fromkeys(("job", "worker", "queue", "error"), "none")
+    no_rows = dict.fromkeys(("job", "worker", "queue", "schedule", "error"), "none")
     for name, answer in get_pages(admin_client, admin.site, no_rows):
         page = Page(answer.content.decode())
         assert (refused_by_csp(page), flaws(page)) == ([], []), name
@@ -57,7 +57,7 @@ def test_pages_of_all_models_are_looked_at(pages):
     assert {"claimq_overview", "index", "after remove_selected", "django_claimq_job_change"} <= {
         *pages
     }
-    for model in ("job", "queue", "worker", "error"):
+    for model in ("job", "queue", "schedule", "worker", "error"):
         assert f"django_claimq_{model}_changelist" in pages
 
 

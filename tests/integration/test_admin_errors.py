@@ -7,7 +7,6 @@ import re
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -24,20 +23,6 @@ ERRORS = "/admin/django_claimq/error/"
 JOBS = "/admin/django_claimq/job/"
 HOSTILE = '<script>alert("1")</script>\'"&\u202egpj.exe\u200b'
 TRACEBACK = 'Traceback (most recent call last):\n  File "/a/shop/tasks.py", line 4, in pay\n'
-
-
-@pytest.fixture
-def staff(django_user_model):
-    """Make a client of a staff user who has only the permissions named."""
-
-    def sign_in(*codenames):
-        user = django_user_model.objects.create_user(f"staff {codenames}", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
 
 
 def make_error(key="a", failed=0, **columns):

@@ -6,8 +6,6 @@ import re
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Permission
-from django.test import Client
 from django.urls import path
 
 from django_claimq.admin import JobAdminMixin, register
@@ -43,18 +41,6 @@ WORKERS = f"{HOME}worker/"
 LIVE = {"X-Claimq-Live": "1"}
 
 
-@pytest.fixture
-def staff(django_user_model):
-    def sign_in(*codenames):
-        user = django_user_model.objects.create_user(f"staff {codenames}", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
-
-
 def tabs(client, address, **params):
     """Label to aria-current, in the order of the page."""
     page = client.get(address, params).content.decode()
@@ -65,7 +51,7 @@ def tabs(client, address, **params):
 
 
 def test_the_tabs_are_the_pages_of_the_queue(admin_client):
-    labels = ["Overview", "Jobs", "Queues", "Workers", "Errors"]
+    labels = ["Overview", "Jobs", "Queues", "Schedules", "Workers", "Errors"]
     assert list(tabs(admin_client, HOME)) == labels
     assert list(tabs(admin_client, JOBS)) == labels
 
@@ -75,6 +61,7 @@ def test_the_tabs_are_the_pages_of_the_queue(admin_client):
     [
         ("view_job", ["Overview", "Jobs"]),
         ("view_queue", ["Queues"]),
+        ("view_schedule", ["Schedules"]),
         ("view_worker", ["Workers"]),
         ("view_error", ["Errors"]),
     ],

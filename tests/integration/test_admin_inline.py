@@ -7,7 +7,6 @@ import re
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission
 from django.core import checks
 from django.db import connection
 from django.test import Client
@@ -19,6 +18,7 @@ from django_claimq.models import Job
 from django_claimq.states import State
 from example_project.census.models import Census, SourceFile
 from tests.factories import JobFactory
+from tests.people import permissions
 from tests.rows import columns
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls(__name__)]
@@ -237,7 +237,7 @@ def test_who_may_not_view_jobs_sees_none(django_user_model, census):
 
     def page_for(*codenames):
         user = django_user_model.objects.create_user(str(codenames), is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+        user.user_permissions.set(permissions(*codenames))
         client = Client()
         client.force_login(user)
         return seen(client, page_of(census))

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
-from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -23,6 +22,7 @@ from django_claimq.models import Error, Job, Queue
 from django_claimq.states import ALIVE, FINISHED, UNCLAIMED, State
 from example_project.census.models import Census
 from tests.factories import JobFactory, WorkerFactory, ago, ahead, ended_attempt
+from tests.people import permissions
 from tests.rows import columns
 
 pytestmark = pytest.mark.django_db
@@ -30,20 +30,6 @@ pytestmark = pytest.mark.django_db
 APP = "django_claimq"
 JOBS = "/admin/django_claimq/job/"
 HOSTILE = '<script>alert("1")</script>\'"&\u202egpj.exe\u200b\x1b[31m'
-
-
-@pytest.fixture
-def staff(django_user_model):
-    """Make a client of a staff user who has only the permissions named."""
-
-    def sign_in(*codenames, client=None):
-        user = django_user_model.objects.create_user(uuid.uuid4().hex, is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = client or Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
 
 
 @pytest.fixture
@@ -376,7 +362,7 @@ def test_the_page_takes_few_queries(staff, django_assert_max_num_queries, state)
     job = JobFactory(state=state, history=[ended_attempt()] * 30)
     JobFactory.create_batch(25, enqueued_by=job.id)
     WorkerFactory.create_batch(5)
-    everything = [one.codename for one in Permission.objects.filter(content_type__app_label=APP)]
+    everything = [one.codename for one in permissions()]
     client = staff(*everything)
     with django_assert_max_num_queries(12) as captured:
         seen(client, page_of(job))

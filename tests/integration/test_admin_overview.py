@@ -7,10 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
-from django.test import Client
 from django.utils import timezone
 
 from django_claimq.admin import overview_parts
@@ -24,20 +22,6 @@ pytestmark = pytest.mark.django_db
 OVERVIEW = "/admin/django_claimq/job/overview/"
 HOSTILE = '<script>alert("1")</script>\'"&\u202egpj.exe\u200b\x1b[31m'
 MOST_QUERIES = 12
-
-
-@pytest.fixture
-def staff(django_user_model):
-    """Make a client of a staff user who has only the permissions named."""
-
-    def sign_in(*codenames):
-        user = django_user_model.objects.create_user(f"staff {codenames}", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
-from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -27,20 +26,6 @@ pytestmark = pytest.mark.django_db
 QUEUES = "/admin/django_claimq/queue/"
 JOBS = "/admin/django_claimq/job/"
 HOSTILE = '<script>alert("1")</script>\'"&\u202egpj.exe\u200b/?#%'
-
-
-@pytest.fixture
-def staff(django_user_model):
-    """Make a client of a staff user who has only the permissions named."""
-
-    def sign_in(*codenames):
-        user = django_user_model.objects.create_user(f"staff {codenames}", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
 
 
 @pytest.fixture

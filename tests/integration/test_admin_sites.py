@@ -15,17 +15,19 @@ from django_claimq.compat import FRAMEWORK
 from django_claimq.models import Job, Worker
 from django_claimq.models.error import Error
 from django_claimq.models.queue import Queue
+from django_claimq.models.schedule import Schedule
 from tests.integration.admin_pages import get_pages, make_rows
 
 pytestmark = pytest.mark.django_db
 
-MODELS = (Job, Worker, Queue, Error)
+MODELS = (Job, Worker, Queue, Schedule, Error)
 CLAIMQ = "django_claimq.backend.ClaimqBackend"
 
 ops_site = admin.AdminSite(name="ops")
 ops_site.register(Job, claimq_admin.JobAdmin)
 ops_site.register(Worker, claimq_admin.WorkerAdmin)
 ops_site.register(Queue, claimq_admin.QueueAdmin)
+ops_site.register(Schedule, claimq_admin.ScheduleAdmin)
 ops_site.register(Error, claimq_admin.ErrorAdmin)
 
 urlpatterns = [path("admin/", admin.site.urls), path("ops/", ops_site.urls)]

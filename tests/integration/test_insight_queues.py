@@ -59,7 +59,7 @@ def test_counts_end_at_their_cap(monkeypatch):
 
 
 def test_scheduled_jobs_are_counted_among_those_that_are_due_next(monkeypatch):
-    monkeypatch.setattr(queues, "MOST", 2)
+    monkeypatch.setattr(queues, "MOST_SCHEDULED", 2)
     JobFactory.create_batch(3, state="SCHEDULED", run_after=ahead(minutes=5))
     JobFactory(queue_name="mail", state="SCHEDULED", run_after=ahead(days=5))
     found = figures("default", "mail")

@@ -59,12 +59,12 @@ class TestClockChanges:
 
 @lru_cache(maxsize=1)
 def changes_of_all_zones():
-    """Each change of clocks in some years, once for all the zones that share it."""
+    """The day of each change of clocks in a year, once for all the zones that share it."""
     found = {}
     for name in sorted(available_timezones()):
-        zone, moment = ZoneInfo(name), utc(2024, 1, 1)
+        zone, moment = ZoneInfo(name), utc(2025, 1, 1)
         while moment < utc(2026, 1, 1):
-            following = moment + timedelta(hours=6)
+            following = moment + timedelta(days=1)
             before, after = (one.astimezone(zone).utcoffset() for one in (moment, following))
             if before != after:
                 found.setdefault((moment, before, after), name)
@@ -74,21 +74,21 @@ def changes_of_all_zones():
 
 def test_in_every_zone_a_daily_slot_comes_once_a_day_around_a_change_of_clocks():
     changes = changes_of_all_zones()
-    assert len(changes) > 60
+    assert len(changes) > 30
     for (moment, _, _), zone in changes.items():
-        for hour in (0, 1, 2, 3, 4, 12, 22, 23):  # Clocks are changed at night.
+        for hour in (0, 1, 2, 3, 12, 23):  # Clocks are changed at night.
             for minute in (0, 30):
-                daily = cron(f"{minute} {hour} * * *", zone)
-                slots = daily.between(moment - timedelta(days=3), moment + timedelta(days=3), 99)
-                steps = [later - one for one, later in pairwise(slots)]
-                assert 5 <= len(slots) <= 7
+                daily, slots = cron(f"{minute} {hour} * * *", zone), [moment - timedelta(days=2)]
+                while len(slots) < 5:
+                    slots.append(daily.after(slots[-1]))
+                steps = [later - one for one, later in pairwise(slots[1:])]
                 day = timedelta(hours=22), timedelta(hours=26)
                 assert all(day[0] <= step <= day[1] for step in steps), (zone, moment, hour, minute)
 
 
 def test_in_every_zone_quarters_of_an_hour_are_a_quarter_of_an_hour_apart():
     for (moment, _, _), zone in changes_of_all_zones().items():
-        around = moment - timedelta(hours=2), moment + timedelta(hours=8)
+        around = moment - timedelta(hours=2), moment + timedelta(hours=26)
         slots = cron("*/15 * * * *", zone).between(*around, 1000)
         steps = {later - one for one, later in pairwise(slots)}
         assert steps == {timedelta(minutes=15)}, (zone, moment)
