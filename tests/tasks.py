@@ -7,6 +7,7 @@ from typing import Any
 
 from django_claimq import task
 from django_claimq.compat import FRAMEWORK, Task
+from tests import supervision_tasks  # noqa: F401  For workers to know what is schedulable.
 
 # The decorator of the framework itself, Django's or the backport's.
 framework_task = import_module(FRAMEWORK).task

@@ -1,4 +1,4 @@
-"""Jobs, queues, workers and errors in Django's admin.
+"""Jobs, queues, schedules, workers and errors in Django's admin.
 
 Importing this registers them on the default site, unless OPTIONS["ADMIN"] is False.
 """
@@ -7,6 +7,7 @@ from django_claimq.admin.errors import ErrorAdmin, ErrorAdminMixin
 from django_claimq.admin.inlines import JobInline
 from django_claimq.admin.jobs import JobAdmin, JobAdminMixin
 from django_claimq.admin.queues import QueueAdmin, QueueAdminMixin
+from django_claimq.admin.schedules import ScheduleAdmin, ScheduleAdminMixin
 from django_claimq.admin.site import register, register_by_default
 from django_claimq.admin.workers import WorkerAdmin, WorkerAdminMixin
 
@@ -18,6 +19,8 @@ __all__ = [
     "JobInline",
     "QueueAdmin",
     "QueueAdminMixin",
+    "ScheduleAdmin",
+    "ScheduleAdminMixin",
     "WorkerAdmin",
     "WorkerAdminMixin",
     "register",

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BooleanField, F, Func, Q, QuerySet, TextField, Value
+from django.db.models import (
+    BooleanField,
+    Case,
+    Count,
+    F,
+    Func,
+    Q,
+    QuerySet,
+    SmallIntegerField,
+    Sum,
+    TextField,
+    Value,
+    When,
+)
 
 # How many of the newest jobs are looked at where no index finds those that are asked for.
 WINDOW = 100_000
@@ -39,6 +52,25 @@ def start_of_window(jobs: QuerySet[Any], conditions: Iterable[Condition]) -> UUI
         return None
     newest = jobs.order_by("-id").values_list("id", flat=True)
     return newest[WINDOW : WINDOW + 1].first()
+
+
+def are_mixed(conditions: Iterable[Condition]) -> bool:
+    """Whether an index finds the jobs for some of them, but not for all."""
+    return len({one.has_index for one in conditions}) == 2
+
+
+def count(jobs: QuerySet[Any], conditions: Iterable[Condition], most: int) -> tuple[int, int]:
+    """How many of the jobs fulfil all, and how many were looked at: no more than `most`.
+
+    Only those are looked at that an index finds, in its own order.
+    """
+    narrowing = list(conditions)
+    indexed = jobs.filter(*[one.q for one in narrowing if one.has_index]).order_by()
+    other = Q(*[one.q for one in narrowing if not one.has_index])
+    fulfils = Case(When(other, then=1), default=0, output_field=SmallIntegerField())
+    looked_at = indexed.annotate(fulfils=fulfils).values("pk", "fulfils")[:most]
+    totals = looked_at.aggregate(all=Count("pk"), found=Sum("fulfils"))
+    return totals["found"] or 0, totals["all"]
 
 
 class HasElement(Func):

@@ -7,6 +7,7 @@ from django.db import DEFAULT_DB_ALIAS
 from django_claimq.backend import ClaimqBackend
 from django_claimq.compat import DEFAULT_TASK_QUEUE_NAME, task_backends
 from django_claimq.conf import Options
+from django_claimq.insight.schedules import allowed_paths
 
 
 def options_by_backend() -> dict[str, Options]:
@@ -32,6 +33,17 @@ def home() -> tuple[str, str] | None:
         return None
     names = task_backends.settings[alias].get("QUEUES") or [DEFAULT_TASK_QUEUE_NAME]
     return alias, DEFAULT_TASK_QUEUE_NAME if DEFAULT_TASK_QUEUE_NAME in names else names[0]
+
+
+def schedulable_paths() -> set[str]:
+    """Paths of the tasks that schedules may name."""
+    return allowed_paths(options.schedules for options in options_by_backend().values())
+
+
+def backend_for(alias: str) -> str:
+    """This one if its jobs are in `database()`, or else the first whose are."""
+    here = [one for one, options in options_by_backend().items() if options.database == database()]
+    return alias if alias in here else here[0]
 
 
 def redacted_names(backend: str) -> frozenset[str]:

@@ -80,7 +80,8 @@ class JobChangeList(ChangeList):
         self._request = request
         self._searched = self._search(request)
         asked = [one for spec in specs for one in getattr(spec, "conditions", ())]
-        self.since = conditions.start_of_window(self.root_queryset, [*asked, *self._searched])
+        self._conditions = [*asked, *self._searched]
+        self.since = conditions.start_of_window(self.root_queryset, self._conditions)
         return self.selected(self.since)
 
     def selected(self, since: UUID | None) -> QuerySet[Any, Any]:
@@ -101,7 +102,10 @@ class JobChangeList(ChangeList):
         try:
             with paging.limited(listed.db):
                 self.counts = state_counts(listed.db)
-                self.page = paging.page_of(listed, self.place, self.list_per_page)
+                is_indexed = any(one.has_index for one in self._conditions)
+                self.page = paging.page_of(
+                    listed, self.place, self.list_per_page, ids_first=is_indexed
+                )
                 self.total = self._total()
         except TooSlow as slow:
             self.problem = str(slow)
@@ -157,7 +161,11 @@ class JobChangeList(ChangeList):
         """How many jobs the whole list has, counted no further than needed."""
         if self.place.is_top and not self.page.older:
             return Capped(len(self.page.rows))
-        return Capped.of(self.queryset.order_by().values("pk")[: MOST + 1].count())
+        jobs: Any = self.queryset.order_by()
+        if not conditions.are_mixed(self._conditions):
+            return Capped.of(jobs.values("pk")[: MOST + 1].count())
+        found, looked_at = conditions.count(self.root_queryset, self._conditions, MOST + 1)
+        return Capped(found, looked_at > MOST)
 
 
 class JobListMixin(JobPermissions, ReadOnlyMixin):

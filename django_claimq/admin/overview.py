@@ -17,10 +17,10 @@ from django_claimq.admin import charts, configured
 from django_claimq.admin import overview_parts as parts
 from django_claimq.admin.overview_parts import Viewer
 from django_claimq.admin.tables import ReadOnlyMixin
-from django_claimq.insight.counts import state_counts
 from django_claimq.insight.problems import not_migrated, problems
 from django_claimq.insight.queues import queue_figures
-from django_claimq.insight.signs import read_signs
+from django_claimq.insight.schedules import broken
+from django_claimq.insight.signs import read_states_and_signs
 from django_claimq.insight.statistics import Span, by_task, throughput
 from django_claimq.insight.workers import seen_workers
 
@@ -63,15 +63,16 @@ def _page(using: str, span_name: str | None, viewer: Viewer) -> dict[str, Any]:
     """What the page shows, in the same number of queries whatever there is to show."""
     chosen = span_name if span_name in _SPANS else _DEFAULT
     span, label = _SPANS[chosen]
-    signs = read_signs(using)
+    states, signs = read_states_and_signs(using)
     names = configured.queue_names()
     workers = seen_workers(using)
     queues = queue_figures(using, names, workers)
+    schedules = broken(using, configured.schedulable_paths())
     slots = throughput(using, span, signs.now)
     ended = parts.totals(slots)
     return {
-        "problems": parts.banners(problems(signs, queues, workers, names)),
-        "states": parts.states(state_counts(using), viewer),
+        "problems": parts.banners(problems(signs, queues, workers, names, schedules)),
+        "states": parts.states(states, viewer),
         "activity": parts.activity(ended, slots, str(label), workers, viewer),
         "queues": parts.queues(queues, viewer),
         "spans": [(name, text, name == chosen) for name, (_, text) in _SPANS.items()],

@@ -17,6 +17,12 @@ from django_claimq.queueing import database
 BEFORE, AFTER = "before", "after"
 # How long PostgreSQL may take for one statement of a page, in seconds.
 LIMIT = 3.0
+# For one transaction: besides the limit, plans that read ranges of indexes in their order. Of a
+# table that was never analysed the planner thinks that it is small, and reads and sorts all of it.
+_SETTINGS = """
+SELECT set_config('statement_timeout', %s, true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
+"""
 
 
 class TooSlow(Exception):
@@ -55,18 +61,30 @@ class Page:
     older: UUID | None = None
 
 
-def page_of(jobs: QuerySet[Any], place: Place, size: int) -> Page:
-    """A page of jobs, the newest first."""
+def page_of(jobs: QuerySet[Any], place: Place, size: int, *, ids_first: bool = False) -> Page:
+    """A page of jobs, the newest first.
+
+    `ids_first`: look for the ids alone, and then for the rows of these. Where an index finds the
+    jobs, but not in this order, all are sorted, and else the whole of each would be read for it.
+    """
+    ordered = _ordered(jobs, place)[: size + 1]
+    if ids_first:
+        found = list(ordered.values_list("id", flat=True))
+        by_id = {row.id: row for row in jobs.filter(id__in=found[:size])[:size]} if found else {}
+        rows = [by_id[id] for id in found[:size] if id in by_id]
+    else:
+        rows = list(ordered)
+        found, rows = [row.id for row in rows], rows[:size]
+    ids, is_cut = found[:size], len(found) > size
     if place.after is not None:
-        found = list(jobs.filter(id__gt=place.after).order_by("id")[: size + 1])
-        rows = found[:size][::-1]
-        newer = rows[0].id if len(found) > size else None
-        return Page(rows, newer, rows[-1].id if rows else None)
-    older = jobs.filter(id__lt=place.before) if place.before else jobs
-    found = list(older.order_by("-id")[: size + 1])
-    rows = found[:size]
-    newer = rows[0].id if rows and place.before else None
-    return Page(rows, newer, rows[-1].id if len(found) > size else None)
+        return Page(rows[::-1], ids[-1] if is_cut else None, ids[0] if ids else None)
+    return Page(rows, ids[0] if ids and place.before else None, ids[-1] if is_cut else None)
+
+
+def _ordered(jobs: QuerySet[Any], place: Place) -> QuerySet[Any]:
+    if place.after is not None:
+        return jobs.filter(id__gt=place.after).order_by("id")
+    return (jobs.filter(id__lt=place.before) if place.before else jobs).order_by("-id")
 
 
 @contextmanager
@@ -77,7 +95,7 @@ def limited(using: str) -> Iterator[None]:
         with transaction.atomic(using=using):
             if connection.vendor == "postgresql":
                 with connection.cursor() as cursor:
-                    cursor.execute(f"SET LOCAL statement_timeout = {int(LIMIT * 1000)}")
+                    cursor.execute(_SETTINGS, [f"{int(LIMIT * 1000)}"])
             yield
             # The limit goes with it, also where the request is within a transaction.
             transaction.set_rollback(True, using)

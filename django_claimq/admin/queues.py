@@ -20,7 +20,7 @@ from django_claimq.admin import ages, charts, configured, links, text
 from django_claimq.admin.pause_form import PauseForm
 from django_claimq.admin.row_page import RowPageMixin, log_change
 from django_claimq.insight.queues import QueueFigures, queue_figures
-from django_claimq.insight.statistics import Slot, Span, by_queue
+from django_claimq.insight.statistics import Runs, Slot, Span, by_queue, totals_by_queue
 from django_claimq.models.job import Job
 from django_claimq.models.queue import Queue
 from django_claimq.models.worker import Worker
@@ -122,14 +122,14 @@ class QueueAdminMixin(RowPageMixin):
     def _shown(self, request: HttpRequest, found: Sequence[QueueFigures]) -> list[dict[str, Any]]:
         """What the templates say of the queues."""
         using = configured.database()
-        hour, day = by_queue(using, Span.HOUR), by_queue(using, Span.DAY)
+        hour, day = by_queue(using, Span.HOUR), totals_by_queue(using, Span.DAY)
         return [
-            self._of_one(request, one, hour.get(one.name, ()), day.get(one.name, ()))
+            self._of_one(request, one, hour.get(one.name, ()), day.get(one.name, Runs()))
             for one in found
         ]
 
     def _of_one(
-        self, request: HttpRequest, one: QueueFigures, hour: Sequence[Slot], day: Sequence[Slot]
+        self, request: HttpRequest, one: QueueFigures, hour: Sequence[Slot], day: Runs
     ) -> dict[str, Any]:
         site = self.admin_site
 
@@ -147,7 +147,7 @@ class QueueAdminMixin(RowPageMixin):
                 (_("Running"), f"{one.running:,}", jobs(state=State.RUNNING.value)),
                 (
                     _("Failed, 24 h"),
-                    f"{sum(slot.failed for slot in day):,}",
+                    f"{day.failed:,}",
                     jobs(state=State.FAILED.value),
                 ),
             ],

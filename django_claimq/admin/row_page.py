@@ -106,7 +106,7 @@ class RowPageMixin(ReadOnlyMixin):
         return redirect(reverse(name, args=[quote(key)], current_app=self.admin_site.name))
 
 
-def log_change(request: HttpRequest, row: Model, message: str) -> None:
+def log_change(request: HttpRequest, row: Model, message: str, flag: int = CHANGE) -> None:
     """Leave an entry in the admin's log, with the row as a page may show it."""
     user_id: Any = request.user.pk
     LogEntry.objects.create(
@@ -114,6 +114,6 @@ def log_change(request: HttpRequest, row: Model, message: str) -> None:
         content_type=ContentType.objects.get_for_model(row),
         object_id=row.pk,
         object_repr=visible(str(row), 150)[:200],
-        action_flag=CHANGE,
+        action_flag=flag,
         change_message=message,
     )

@@ -11,15 +11,18 @@ from django_claimq.admin import configured
 from django_claimq.admin.errors import ErrorAdmin
 from django_claimq.admin.jobs import JobAdmin
 from django_claimq.admin.queues import QueueAdmin
+from django_claimq.admin.schedules import ScheduleAdmin
 from django_claimq.admin.workers import WorkerAdmin
 from django_claimq.models.error import Error
 from django_claimq.models.job import Job
 from django_claimq.models.queue import Queue
+from django_claimq.models.schedule import Schedule
 from django_claimq.models.worker import Worker
 
 _PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
     Job: JobAdmin,
     Queue: QueueAdmin,
+    Schedule: ScheduleAdmin,
     Worker: WorkerAdmin,
     Error: ErrorAdmin,
 }

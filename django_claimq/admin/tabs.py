@@ -14,10 +14,17 @@ from django.utils.translation import gettext
 from django_claimq.models.error import Error
 from django_claimq.models.job import Job
 from django_claimq.models.queue import Queue
+from django_claimq.models.schedule import Schedule
 from django_claimq.models.worker import Worker
 
 OVERVIEW = "overview"
-_PAGES: dict[type[Model], str] = {Job: "jobs", Queue: "queues", Worker: "workers", Error: "errors"}
+_PAGES: dict[type[Model], str] = {
+    Job: "jobs",
+    Queue: "queues",
+    Schedule: "schedules",
+    Worker: "workers",
+    Error: "errors",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,17 @@ def state_counts(using: str) -> dict[State, Capped]:
     SUCCESSFUL and WAITING ones are counted among the newest 100,000 jobs; where there are older
     jobs, there may be more.
     """
+    found, _ = states_and(using)
+    return found
+
+
+def states_and(
+    using: str, *others: tuple[str, Sequence[Any]]
+) -> tuple[dict[State, Capped], list[Any]]:
+    """The same, and in the same statement the values of other expressions of SQL.
+
+    `others`: each with its parameters.
+    """
     jobs = Job.objects.using(using)
     counts = [
         capped_sql(jobs.filter(state=state).order_by(*order))
@@ -60,16 +71,16 @@ def state_counts(using: str) -> dict[State, Capped]:
     totals = [sql for sql, _ in counts]
     totals += [f"COUNT(CASE state WHEN '{state.value}' THEN 1 END)" for state in _AMONG_NEWEST]
     newest, own = _compiled(jobs.order_by("-id").values("state")[:WINDOW])
+    selected = ", ".join([*totals, "COUNT(*)", *(sql for sql, _ in others)])
+    given = [param for _, params in (*counts, *others) for param in params]
     with connections[using].cursor() as cursor:
-        cursor.execute(
-            f"SELECT {', '.join(totals)}, COUNT(*) FROM ({newest}) newest",  # noqa: S608
-            [*(param for _, params in counts for param in params), *own],
-        )
-        *found, looked_at = cursor.fetchone()
+        cursor.execute(f"SELECT {selected} FROM ({newest}) newest", [*given, *own])  # noqa: S608
+        row = cursor.fetchone()
+    *found, looked_at = row[: len(totals) + 1]
     numbers = dict(zip((*_INDEX_ORDERS, *_AMONG_NEWEST), map(Capped.of, found), strict=True))
     if looked_at == WINDOW:
         numbers |= {state: Capped(numbers[state].count, True) for state in _AMONG_NEWEST}
-    return {state: numbers[state] for state in State}
+    return {state: numbers[state] for state in State}, list(row[len(totals) + 1 :])
 
 
 def capped_sql(jobs: QuerySet[Any]) -> tuple[str, Sequence[Any]]:

@@ -15,6 +15,7 @@ from django.utils.translation import gettext, ngettext
 from django_claimq.durations import humanise
 from django_claimq.insight.counts import Capped
 from django_claimq.insight.queues import QueueFigures
+from django_claimq.insight.schedules import Broken
 from django_claimq.insight.schema import missing_migrations
 from django_claimq.insight.signs import Signs, Transaction
 from django_claimq.insight.workers import SeenWorker
@@ -64,6 +65,7 @@ def problems(
     queues: Sequence[QueueFigures],
     workers: Sequence[SeenWorker],
     names: Collection[str] = (),
+    schedules: Sequence[Broken] = (),
 ) -> list[Problem]:
     """All that is wrong, errors first. It asks the database nothing.
 
@@ -72,11 +74,13 @@ def problems(
         queues: as `queue_figures` tells them.
         workers: as `seen_workers` tells them.
         names: queues that somebody has to serve, though there be nothing in them.
+        schedules: as `broken` tells them.
     """
     found = [
         *_unserved(queues, workers, names),
         *_stale(signs.stale, workers),
         *_paused(queues),
+        *_unscheduled(schedules),
         *_silent(workers),
         *_slow(queues),
         *_long(signs.transaction),
@@ -135,6 +139,19 @@ def _paused(queues: Sequence[QueueFigures]) -> Iterator[Problem]:
     for queue in queues:
         if queue.paused is not None:
             yield Problem("paused", "warning", _pause(queue.paused), fix)
+
+
+def _unscheduled(schedules: Sequence[Broken]) -> Iterator[Problem]:
+    if not schedules:
+        return
+    what = ngettext(
+        "%(count)s schedule cannot be enqueued: %(names)s.",
+        "%(count)s schedules cannot be enqueued: %(names)s.",
+        len(schedules),
+    )
+    what %= {"count": f"{len(schedules):,}", "names": _names([one.name for one in schedules])}
+    fix = gettext("Change, disable or delete it on the page of the schedules.")
+    yield Problem("schedule", "error", f"{what} {schedules[0].why}", fix)
 
 
 def _pause(row: Queue) -> str:

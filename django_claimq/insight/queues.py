@@ -21,6 +21,9 @@ from django_claimq.states import State
 
 # The most queues with READY jobs that are found without being named.
 MOST_QUEUES = 200
+# The most SCHEDULED jobs that are counted: no index has their queue, so each row has to be read,
+# and these lie all over the table.
+MOST_SCHEDULED = 2000
 _CLAIM_ORDER = ("-priority", "run_after", "id")
 
 # Each step is one descent into the index of the claim, over whatever lies between two queues or
@@ -65,7 +68,7 @@ class QueueFigures:
     name: str
     #: Counted up to 10,000.
     ready: Capped
-    #: Counted among those 10,000 of all queues that are due next.
+    #: Counted among those 2,000 of all queues that are due next.
     scheduled: Capped
     running: int
     #: For how many seconds the READY job that is due for longest has waited, whatever its
@@ -103,7 +106,7 @@ def queue_figures(
     known = sorted(named | latencies.keys())
     counts = _counts(using, known)
     seen = seen_workers(using) if workers is None else workers
-    scheduled = sum(counts[State.SCHEDULED].values()) > MOST
+    scheduled = sum(counts[State.SCHEDULED].values()) > MOST_SCHEDULED
     return [
         QueueFigures(
             name=name,
@@ -148,7 +151,7 @@ def _counts(using: str, names: Sequence[str]) -> dict[State, Counter[str]]:
     scheduled = jobs.filter(state=State.SCHEDULED).order_by("run_after", "id")
     parts: list[Part] = [
         (State.RUNNING, jobs.running().order_by("claimed_by", "id")),
-        (State.SCHEDULED, scheduled[: MOST + 1]),
+        (State.SCHEDULED, scheduled[: MOST_SCHEDULED + 1]),
     ]
     for name in names:
         ready = jobs.ready().filter(queue_name=name).order_by(*_CLAIM_ORDER)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connections
 
-from django_claimq.insight.counts import Capped, capped_sql
+from django_claimq.insight.counts import Capped, capped_sql, states_and
 from django_claimq.models.job import Job
 from django_claimq.queueing import database
+from django_claimq.states import State
 
 # Seconds for which a transaction may be open.
 LONG_TRANSACTION = 300
@@ -50,12 +53,26 @@ class Signs:
 
 
 def read_signs(using: str) -> Signs:
+    clock, stale, transaction = _expressions(using)
+    with connections[using].cursor() as cursor:
+        cursor.execute(f"SELECT {clock[0]}, {stale[0]}, {transaction[0]}", stale[1])
+        return _signs(*cursor.fetchone())
+
+
+def read_states_and_signs(using: str) -> tuple[dict[State, Capped], Signs]:
+    """As `counts.state_counts` and `read_signs` tell them, in one statement."""
+    states, found = states_and(using, *_expressions(using))
+    return states, _signs(*found)
+
+
+def _expressions(using: str) -> list[tuple[str, Sequence[Any]]]:
     # In the order of the index of the RUNNING jobs, which are few.
-    stale, params = capped_sql(Job.objects.using(using).all().stale().order_by("claimed_by", "id"))
-    connection = connections[using]
-    transaction = _OLDEST_TRANSACTION if connection.vendor == "postgresql" else "NULL"
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {database.clock_sql(using)}, {stale}, {transaction}", params)
-        now, count, found = cursor.fetchone()
+    stale = capped_sql(Job.objects.using(using).all().stale().order_by("claimed_by", "id"))
+    is_postgresql = connections[using].vendor == "postgresql"
+    transaction = _OLDEST_TRANSACTION if is_postgresql else "NULL"
+    return [(database.clock_sql(using), ()), stale, (transaction, ())]
+
+
+def _signs(now: float, count: int, found: str | None) -> Signs:
     opened = None if found is None else Transaction(**json.loads(found))
     return Signs(float(now), Capped.of(count), opened)

@@ -110,6 +110,14 @@ def by_queue(using: str, span: Span) -> dict[str, list[Slot]]:
     return {queue: _slots(span, starts, found[queue]) for queue in sorted(found)}
 
 
+def totals_by_queue(using: str, span: Span) -> dict[str, Runs]:
+    """What became of the runs of each queue in which any ended, in all of the time."""
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for row in _summed(using, _endings(span, _starts(using, span)), "queue_name"):
+        found[row["queue_name"]][row["measure"]] = int(row["number"])
+    return {queue: Runs(**counts) for queue, counts in found.items()}
+
+
 def by_task(using: str, span: Span, now: float | None = None) -> list[TaskFigures]:
     """What became of the runs of each task, and how long they waited and took.
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from django_claimq.models import Job, Statistic
-from django_claimq.queueing import pausing
+from django_claimq.models import Job, Schedule, Statistic
+from django_claimq.models.schedule import Slot
+from django_claimq.queueing import pausing, schedules
 from django_claimq.queueing.histograms import bucket_of
 from example_project.census.sources import find_source
 from example_project.census.starting import start
@@ -53,6 +54,9 @@ def begin(workers: Workers, folder: Path, gate: Path) -> None:
     pausing.pause("default", "census", by="anna", reason="The disk is full.")
     for _ in range(5):
         notify.enqueue()
+    nightly = Schedule(name="nightly", task=notify.module_path, cron="30 4 * * *")
+    schedules.changed("default", nightly)
+    Slot.objects.create(schedule="nightly", at=timezone.now() - timedelta(hours=9))
     WorkerFactory(id="worker-of-yesterday", dead=True, queues=["census", "default"])
 
 

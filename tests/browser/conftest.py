@@ -100,7 +100,7 @@ def start_worker(workers: Workers, gate: Path) -> Callable[..., Program]:
 def start_example(workers: Workers, *command: str, **environment: str) -> Program:
     return workers.start_python(
         *("-m", "django", *command),
-        DJANGO_SETTINGS_MODULE="example_project.settings",
+        DJANGO_SETTINGS_MODULE="tests.browser.settings",
         DJANGO_ALLOW_ASYNC_UNSAFE="",
         SECRET_KEY=settings.SECRET_KEY,  # So that it accepts the sessions that we make.
         **{"DEBUG": "0", **environment},

@@ -6,7 +6,8 @@ from django.contrib.admin.utils import quote
 from django.db.models import Model
 from django.urls import reverse
 
-from django_claimq.models import Error, Job, Queue, Statistic
+from django_claimq.models import Error, Job, Queue, Schedule, Statistic
+from django_claimq.models.schedule import Slot
 from django_claimq.states import State
 from tests.factories import JobFactory, WorkerFactory, ago, ended_attempt
 
@@ -29,6 +30,18 @@ def make_hostile_rows() -> list[str]:
     queue = Queue.objects.create(
         name=NAME, paused_at=ago(minutes=1), paused_by=TEXT[:150], reason=TEXT[:500]
     )
+    schedule = Schedule.objects.create(
+        name=TEXT[:200],
+        task=TEXT[:255],
+        backend=TEXT[:100],
+        args=[TEXT],
+        kwargs={TEXT: TEXT},
+        queue_name=NAME,
+        cron=TEXT[:200],
+        zone=TEXT[:100],
+        jitter=1e300,
+    )
+    Slot.objects.create(schedule=schedule.name, at=ago(minutes=1))
     error = Error.objects.create(
         fingerprint="0" * 32,
         task=TEXT[:255],
@@ -52,8 +65,10 @@ def make_hostile_rows() -> list[str]:
     return [
         reverse("admin:app_list", args=["django_claimq"]),
         reverse("admin:claimq_overview"),
-        *(_list_of(model) for model in ("job", "queue", "worker", "error")),
-        *(_page_of(row) for row in (worker, queue, error, *jobs)),
+        *(_list_of(model) for model in ("job", "queue", "schedule", "worker", "error")),
+        *(_page_of(row) for row in (worker, queue, schedule, error, *jobs)),
+        reverse("admin:django_claimq_schedule_edit", args=[quote(schedule.pk)]),
+        reverse("admin:django_claimq_schedule_delete", args=[quote(schedule.pk)]),
         reverse("admin:django_claimq_queue_pause", args=[quote(NAME)]),
     ]
 

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from django_claimq import task
+from django_claimq import schedulable, task
 from django_claimq.context import ClaimqContext
 
 GATE = "CLAIMQ_TEST_GATE"
@@ -40,6 +40,7 @@ def upload(title: str) -> str:
     return title
 
 
+@schedulable
 @task(queue_name="census")
 def notify() -> None:
     """Be done."""

@@ -55,7 +55,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """Name and address of each page."""
     yield "index", reverse("admin:app_list", args=["django_claimq"])
     yield "overview", reverse("admin:claimq_overview")
-    for model in ("job", "queue", "worker", "error"):
+    for model in ("job", "queue", "schedule", "worker", "error"):
         yield f"{model}s", reverse(f"admin:django_claimq_{model}_changelist")
     for state in ("running", "failed", "successful", "scheduled"):
         job = Job.objects.filter(state=state.upper()).latest("id")
@@ -65,6 +65,8 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "worker", worker
     yield "queue", reverse("admin:django_claimq_queue_change", args=["census"])
     yield "queue-pause", reverse("admin:django_claimq_queue_pause", args=["default"])
+    yield "schedule", reverse("admin:django_claimq_schedule_change", args=["nightly"])
+    yield "schedule-add", reverse("admin:django_claimq_schedule_add")
     yield "error", reverse("admin:django_claimq_error_change", args=[error])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.contrib import admin
 from django.db import connection
 
 from django_claimq.admin import conditions, paging
@@ -242,6 +243,31 @@ def test_the_number_of_jobs_is_counted_to_its_cap(admin_client, monkeypatch):
     monkeypatch.setattr("django_claimq.admin.job_list.MOST", 100)
     monkeypatch.setattr("django_claimq.insight.counts.MOST", 100)
     assert "Select all 100+ jobs" in seen(admin_client)
+
+
+def test_a_state_narrowed_without_an_index_is_counted_among_a_bounded_number(
+    admin_client, monkeypatch
+):
+    for number in range(9):
+        JobFactory(state="FAILED", queue_name="mail" if number % 3 else "default")
+    assert [counted(admin_client, queue) for queue in ("mail", "default")] == [
+        (6, False),
+        (3, False),
+    ]
+    monkeypatch.setattr("django_claimq.admin.job_list.MOST", 8)
+    count, more = counted(admin_client, "mail")
+    assert more
+    assert count in (5, 6)
+
+
+def counted(client, queue):
+    """What the list says of the FAILED jobs of a queue, where they take more than a page."""
+    site_admin = admin.site.get_model_admin(Job)
+    request = client.get(JOBS, {"state": "FAILED", "queue": queue}).wsgi_request
+    listed = site_admin.get_changelist_instance(request)
+    listed.page = paging.Page(listed.page.rows, older=listed.page.rows[-1].id)
+    total = listed._total()
+    return total.count, total.more
 
 
 # Cost

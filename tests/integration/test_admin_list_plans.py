@@ -63,3 +63,9 @@ def test_a_page_is_a_range_of_an_index(admin_client, many_jobs, params, index):
     assert not {kind for kind in plan.kinds if "Sort" in kind or "Seq" in kind}, plan.sql
     assert plan.rows_read <= 101
     assert {name for name in plan.indexes if not name.startswith(index)} == set()
+
+
+def test_what_has_to_be_sorted_for_a_page_is_ids_alone(admin_client, many_jobs):
+    Error.objects.create(fingerprint="0" * 32, task="t", exception="shop.Declined")
+    plan = plan_of_list(admin_client, q="error:Declined")
+    assert '"claimq_job"."task"' not in plan.sql

@@ -4,8 +4,9 @@ import pytest
 
 from django_claimq.insight import counts
 from django_claimq.insight.counts import Capped, state_counts
+from django_claimq.insight.signs import read_signs, read_states_and_signs
 from django_claimq.states import State
-from tests.factories import JobFactory
+from tests.factories import JobFactory, ago
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +41,16 @@ def test_beyond_the_newest_jobs_there_may_be_more_of_a_state_without_an_index(mo
     assert found[State.SUCCESSFUL] == Capped(1, more=True)
     assert found[State.WAITING] == Capped(1, more=True)
     assert found[State.FAILED] == Capped(1)
+
+
+def test_states_and_signs_are_read_in_one_statement(django_assert_num_queries):
+    JobFactory.create_batch(2, state="FAILED")
+    JobFactory(state="RUNNING", lease_expires_at=ago(minutes=1))
+    with django_assert_num_queries(1):
+        states, signs = read_states_and_signs("default")
+    assert states == state_counts("default")
+    assert signs.stale == read_signs("default").stale == Capped(1)
+    assert signs.now == pytest.approx(read_signs("default").now, abs=5)
 
 
 def test_a_capped_number_reads_as_people_write_it():

@@ -8,7 +8,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_claimq.insight.statistics import Slot, Span, by_queue, by_task, throughput
+from django_claimq.insight.statistics import (
+    Runs,
+    Slot,
+    Span,
+    by_queue,
+    by_task,
+    throughput,
+    totals_by_queue,
+)
 from django_claimq.models.statistic import Statistic
 from django_claimq.queueing import database, statistics
 from django_claimq.queueing.histograms import bucket_of
@@ -130,7 +138,18 @@ def test_a_task_that_was_never_called_has_none(past):
     assert (task.run, task.wait) == (None, None)
 
 
-@pytest.mark.parametrize("read", [throughput, by_queue, by_task])
+def test_totals_by_queue_are_those_of_all_their_slots(past):
+    past(0, {"successful": 2, "failed": 1}, queue="mail")
+    past(3 * HOUR, {"failed": 4, "lost": 1}, queue="mail", times=[("run", 0.5)])
+    past(30 * HOUR, {"failed": 16}, queue="mail")
+    past(HOUR, {"retried": 1}, queue="reports", task="shop.tasks.report")
+    assert totals_by_queue("default", Span.DAY) == {
+        "mail": Runs(successful=2, failed=5, lost=1),
+        "reports": Runs(retried=1),
+    }
+
+
+@pytest.mark.parametrize("read", [throughput, by_queue, totals_by_queue, by_task])
 @pytest.mark.parametrize("span", Span)
 def test_it_takes_two_queries(past, read, span):
     past(0, {"failed": 1}, times=[("run", 1.0)])

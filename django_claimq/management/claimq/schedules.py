@@ -19,7 +19,8 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _schedules(options: Options, *, next: int) -> Answer:
-    rows = Schedule.objects.using(options.database).order_by("name")
+    # Not what cannot be decoded.
+    rows = Schedule.objects.using(options.database).defer("args", "kwargs").order_by("name")
     data = [_described(row, timezone.now(), next) for row in rows]
     if not data:
         return Answer("There are no schedules, or no worker has been started with them yet.", data)
