@@ -31,11 +31,16 @@ WINDOW = 100_000
 class Condition:
     """`has_index`: whether an index finds the jobs, so that their number bounds the work.
 
+    `is_large`: whether that number may be large all the same, as that of a backlog. `is_by_queue`:
+    whether that index goes by queue, `is_queue`: whether it is a queue that is asked for.
     `is_common`: whether so many jobs fulfil it that some are soon found without.
     """
 
     q: Q
     has_index: bool = False
+    is_large: bool = False
+    is_by_queue: bool = False
+    is_queue: bool = False
     is_common: bool = False
 
 
@@ -48,7 +53,10 @@ def start_of_window(jobs: QuerySet[Any], conditions: Iterable[Condition]) -> UUI
     `jobs`: all of them.
     """
     narrowing = list(conditions)
-    if any(one.has_index for one in narrowing) or all(one.is_common for one in narrowing):
+    is_bounded = any(one.has_index and not one.is_large for one in narrowing)
+    goes_by_queue = any(one.is_by_queue for one in narrowing)
+    others = [one for one in narrowing if not (one.is_large or (goes_by_queue and one.is_queue))]
+    if is_bounded or all(one.is_common for one in others):
         return None
     newest = jobs.order_by("-id").values_list("id", flat=True)
     return newest[WINDOW : WINDOW + 1].first()

@@ -19,6 +19,7 @@ from django_claimq.states import State
 from django_claimq.subjects import Subject
 
 _WITHOUT_INDEX = (State.SUCCESSFUL, State.WAITING)
+_BACKLOG = (State.READY, State.SCHEDULED)
 
 
 class JobFilter(admin.SimpleListFilter):
@@ -71,8 +72,13 @@ class StateFilter(JobFilter):
     def condition(cls, value: str) -> Condition:
         if value not in State.values:
             return NOTHING
-        is_common = value == State.SUCCESSFUL
-        return Condition(Q(state=value), value not in _WITHOUT_INDEX, is_common)
+        return Condition(
+            Q(state=value),
+            has_index=value not in _WITHOUT_INDEX,
+            is_large=value in _BACKLOG,
+            is_by_queue=value == State.READY,
+            is_common=value == State.SUCCESSFUL,
+        )
 
 
 class QueueFilter(JobFilter):
@@ -85,7 +91,7 @@ class QueueFilter(JobFilter):
 
     @classmethod
     def condition(cls, value: str) -> Condition:
-        return Condition(Q(queue_name=value))
+        return Condition(Q(queue_name=value), is_queue=True)
 
 
 class TaskFilter(JobFilter):

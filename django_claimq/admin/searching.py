@@ -96,7 +96,7 @@ def _task(value: str, asked: Asked) -> Condition:
 
 
 def _queue(value: str, asked: Asked) -> Condition:
-    return Condition(Q(queue_name=value))
+    return Condition(Q(queue_name=value), is_queue=True)
 
 
 def _worker(value: str, asked: Asked) -> Condition:

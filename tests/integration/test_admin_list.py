@@ -192,6 +192,23 @@ def test_where_no_index_helps_the_newest_jobs_are_looked_at(admin_client, monkey
     assert len(found(admin_client, queue="mail", state="FAILED")) == 3
 
 
+def test_of_a_backlog_the_newest_are_looked_at_where_its_index_is_of_no_help(
+    admin_client, monkeypatch
+):
+    monkeypatch.setattr(conditions, "WINDOW", 2)
+    for state in ("READY", "SCHEDULED"):
+        JobFactory.create_batch(3, queue_name="mail", state=state, task="a.b")
+        assert len(found(admin_client, state=state)) == 3
+        assert len(found(admin_client, state=state, task="a.b")) == 2
+        assert len(found(admin_client, state=state, q="task:a")) == 2
+        in_queue = found(admin_client, state=state, queue="mail")
+        assert len(in_queue) == (3 if state == "READY" else 2)
+        assert found(admin_client, state=state, queue="mail") == found(
+            admin_client, state=state, q="queue:mail"
+        )
+        assert len(found(admin_client, state=state, queue="mail", task="a.b")) == 2
+
+
 # Pages
 
 

@@ -1,0 +1,1 @@
+"""How quickly the pages of the admin answer with millions of jobs behind them."""
