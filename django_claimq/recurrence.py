@@ -71,6 +71,7 @@ class Recurrence:
         At most `limit`: it takes no longer for years of them than for so many.
         """
         span = timedelta(hours=1)
+        until = min(until, self.ends_at or until)
         while True:
             start = max(after, until - span)
             found = []

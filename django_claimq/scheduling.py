@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -49,6 +50,8 @@ class Declared:
     jitter: float = 0.0
     catch_up: CatchUp = CatchUp.LATEST
     catch_up_max: int = 100
+    # Whose workers it is for, an alias in TASKS; None: of any that has it in SCHEDULES.
+    backend: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > _LONGEST_NAME or "\0" in self.name:
@@ -57,6 +60,10 @@ class Declared:
             raise ValueError(f"task is {shown(self.task)}, not a path such as 'shop.tasks.clean'")
         if not 1 <= self.catch_up_max <= _MOST_AT_ONCE:
             raise ValueError(f"catch_up_max is a number from 1 to {_MOST_AT_ONCE}")
+        try:
+            json.dumps([list(self.args), dict(self.kwargs)], allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"args and kwargs have to be JSON: {error}") from None
 
 
 # By their names: what `schedule` declared in the modules that have been imported.
@@ -90,7 +97,8 @@ def schedule(cron: str = "", /, **options: Any) -> Callable[[T], T]:
             raise InvalidSchedule(
                 f"@schedule stands above @task, not directly above {shown(task)}."
             )
-        _add(parse({"name": path, "task": path, "cron": cron, **options}))
+        made = parse({"name": path, "task": path, "cron": cron, **options})
+        _add(replace(made, backend=getattr(task, "backend", None)))
         return schedulable(task)
 
     return declare
@@ -147,7 +155,7 @@ def _parse(values: dict[str, Any]) -> Declared:
     )
     if "catch_up" in values:
         values["catch_up"] = CatchUp(values["catch_up"])
-    known = {one.name for one in fields(Declared)}
+    known = {one.name for one in fields(Declared)} - {"backend"}
     if unknown := sorted(set(values) - known):
         raise ValueError(f"there is no option {', '.join(unknown)}")
     return Declared(recurrence=recurrence, jitter=seconds(jitter), **values)

@@ -6,6 +6,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.timezone import is_naive, make_aware
 from django.utils.translation import gettext_lazy as _
 
 from django_claimq.recurrence import Recurrence
@@ -83,20 +84,25 @@ class Schedule(models.Model):
         return Recurrence(
             cron=self.cron,
             every=self.every,
-            at=self.at,
+            at=self.at and aware(self.at),
             zone=self.zone,
-            starts_at=self.starts_at,
-            ends_at=self.ends_at,
+            starts_at=self.starts_at and aware(self.starts_at),
+            ends_at=self.ends_at and aware(self.ends_at),
         )
 
     def next_slots(self, moment: datetime, count: int = 5) -> list[datetime]:
         """The first `count` slots later than the moment, and than what is done with."""
         slots: list[datetime] = []
-        after: datetime | None = max(moment, self.counted_from)
+        after: datetime | None = max(aware(moment), aware(self.counted_from))
         while len(slots) < count and after is not None:
             after = self.recurrence.after(after)
             slots += [after] if after is not None else []
         return slots
+
+
+def aware(moment: datetime) -> datetime:
+    """A time as the ORM gives it; without USE_TZ it has no zone, and is one of TIME_ZONE."""
+    return make_aware(moment) if is_naive(moment) else moment
 
 
 class Slot(models.Model):

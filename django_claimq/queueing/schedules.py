@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
-from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timedelta
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import DatabaseError, transaction
-from django.db.models import Q
-from django.utils import timezone
+from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db.models import FloatField, Func, Q
 
 from django_claimq import carried, scheduling
 from django_claimq.compat import Task
-from django_claimq.exceptions import ClaimqError, DuplicateJob, TaskNotFound
+from django_claimq.exceptions import ClaimqError, DuplicateJob, InvalidSchedule, TaskNotFound
 from django_claimq.lookup import find_task
-from django_claimq.models.schedule import Schedule, Slot
+from django_claimq.models.schedule import Schedule, Slot, aware
 from django_claimq.queueing import database, wakeups
 from django_claimq.scheduling import CatchUp, Declared
 
 logger = logging.getLogger("django_claimq.scheduler")
 
-# Schedules that one transaction takes care of.
-_BATCH = 20
+# Of so many schedules that are due, one look takes care of some by chance, each in a transaction of
+# its own, so that workers that look together seldom try the same; and after so many seconds of
+# none: its thread has other things to do.
+_SEEN = 1000
+_MOST = 100
+_LONG = 1.0
 # Seconds that a slot may be late and count as met, where what came late is to be left out.
 _LATE = 60.0
 # What a person changes by turning it off and on; all else makes a declared schedule another.
@@ -50,21 +55,29 @@ def fire_due(using: str, leave_out: Collection[str] = ()) -> Fired:
 
     The job, the row of its slot and the schedule's next slot are one transaction. A schedule whose
     job cannot be enqueued (its task is unknown here, or takes other arguments) is logged and left
-    as it is, for other workers and for later.
+    as it is, for other workers and for later; one that another worker is at is left to that one.
+    Of very many that are due it takes some; then `next_in` is not positive.
     """
-    jobs, failed = 0, list(leave_out)
-    while (name := _next_due(using, failed)) is not None:
+    jobs, failed = 0, list[str]()
+    ends_at = time.monotonic() + _LONG
+    now, upcoming = _upcoming(using, leave_out)
+    due = [name for name, next_at in upcoming if next_at <= now]
+    for name in random.sample(due, min(len(due), _MOST)):
+        if time.monotonic() > ends_at:
+            break
         try:
-            jobs += database.run(using, lambda name=name: _fire(using, name))  # type: ignore[misc]
-        except DatabaseError:
+            jobs += _undone_if_it_fails(using, lambda name=name: _fire(using, name, now))  # type: ignore[misc]
+        except (InterfaceError, OperationalError):
             raise
-        except Exception as error:  # Receivers of signals are user code.
+        except Exception as error:  # Receivers of signals are user code, and may fail by SQL too.
             failed.append(name)
-            log = (
-                logger.warning if isinstance(error, ClaimqError | ValueError) else logger.exception
-            )
+            is_told = isinstance(error, ClaimqError | ValueError)
+            log = logger.warning if is_told else logger.exception
             log("Schedule %s could not be enqueued: %s", name, error)
-    return Fired(jobs, failed[len(leave_out) :], _next_in(using, failed))
+    if due:
+        now, upcoming = _upcoming(using, [*leave_out, *failed], 1)
+    next_in = (upcoming[0][1] - now).total_seconds() if upcoming else None
+    return Fired(jobs, failed, next_in)
 
 
 def declare(using: str, backend: str, declared: Iterable[Declared]) -> None:
@@ -77,16 +90,13 @@ def declare(using: str, backend: str, declared: Iterable[Declared]) -> None:
 
 
 def changed(using: str, schedule: Schedule) -> None:
-    """Save a schedule that a person has made or changed: its slots count from now on.
+    """Save a schedule that a person has made or changed.
 
+    Where that changes when it is due, or whether it is enabled, its slots count from now on.
     Raises ValueError for one that makes no sense.
     """
-    recurrence = schedule.recurrence
-    now = _now(using)
-    schedule.counted_from = _stored(using, now)
-    following = recurrence.after(now)
-    schedule.next_at = following and _stored(using, following)
-    schedule.save(using=using)
+    schedule.recurrence.after(datetime.now(UTC))  # To say so before anything is locked.
+    database.run(using, lambda: _change(using, schedule))
     wakeups.announce(using, [wakeups.SCHEDULES])
 
 
@@ -112,89 +122,118 @@ def run_now(using: str, schedule: Schedule) -> UUID:
 
     Raises TaskNotFound for a task that is not schedulable, and what `enqueue()` raises.
     """
-    task = _task_of(schedule)
+    task = task_of(using, schedule)
     job_id: UUID = UUID(str(task.enqueue(*schedule.args, **schedule.kwargs).id))
     return job_id
+
+
+def row_of(using: str, backend: str, one: Declared) -> Schedule:
+    """A row like what is declared, not saved."""
+    return Schedule(name=one.name, **_columns(using, backend, one))
 
 
 def forget_slots(using: str, kept_for: float, limit: int = 1000) -> int:
     """Delete the rows of slots older than so many seconds, at most `limit`; return how many."""
     before = _stored(using, _now(using) - timedelta(seconds=kept_for))
     slots = Slot.objects.using(using)
-    found = list(slots.filter(at__lt=before).values_list("id", flat=True)[:limit])
-    return int(slots.filter(id__in=found).delete()[0]) if found else 0
+    # By their ids, which need no other index: the first ones are the oldest.
+    first = slots.order_by("id").values_list("id", "at")[:limit]
+    old = [slot_id for slot_id, at in first if at < before]
+    return int(slots.filter(id__in=old).delete()[0]) if old else 0
 
 
-def _next_due(using: str, leave_out: Collection[str]) -> str | None:
-    due = Schedule.objects.using(using).filter(_is_due(_now(using), using), enabled=True)
-    return (
-        due.exclude(name__in=leave_out).order_by("next_at").values_list("name", flat=True).first()
-    )
-
-
-def _is_due(now: datetime, using: str) -> Q:
-    return Q(next_at__lte=_stored(using, now))
-
-
-def _next_in(using: str, leave_out: Collection[str]) -> float | None:
+def _upcoming(
+    using: str, leave_out: Collection[str], limit: int = _SEEN
+) -> tuple[datetime, list[tuple[str, datetime]]]:
+    """The database's time, and the schedules that are due next, the first ones: one statement."""
+    clock = Func(template=database.clock_sql(using), output_field=FloatField())
     enabled = Schedule.objects.using(using).filter(enabled=True, next_at__isnull=False)
-    rows = enabled.exclude(name__in=leave_out).order_by("next_at")
-    next_at = rows.values_list("next_at", flat=True).first()
-    return None if next_at is None else (_aware(next_at) - _now(using)).total_seconds()
+    rows = enabled.exclude(name__in=leave_out).annotate(clock=clock).order_by("next_at")
+    found = list(rows.values_list("clock", "name", "next_at")[:limit])
+    if not found:
+        return datetime.now(UTC), []  # Nothing to compare with it.
+    now = aware(database.moment(using, float(found[0][0])))
+    return now, [(name, aware(next_at)) for _, name, next_at in found if next_at]
 
 
-def _fire(using: str, name: str) -> int:
-    now = _now(using)
-    rows = Schedule.objects.using(using).filter(_is_due(now, using), name=name, enabled=True)
-    schedule = rows.select_for_update(skip_locked=True).first()
-    if schedule is None:  # Another worker was quicker.
-        return 0
-    task = _task_of(schedule)
-    recurrence = schedule.recurrence
-    slots = _slots(schedule, now)
-    jobs = sum(_enqueue(using, schedule, task, slot) for slot in slots)
-    counted_from = max(now, _aware(schedule.counted_from))
-    following = recurrence.after(counted_from)
-    held = Schedule.objects.using(using).filter(name=name, counted_from=schedule.counted_from)
-    held.update(
-        counted_from=_stored(using, counted_from),
-        next_at=following and _stored(using, following),
+def _undone_if_it_fails(using: str, work: Callable[[], int]) -> int:
+    """In a transaction, or, within a caller's, in a savepoint."""
+    if not connections[using].in_atomic_block:
+        return database.run(using, work)
+    with transaction.atomic(using=using):
+        return work()
+
+
+def _fire(using: str, name: str, now: datetime) -> int:
+    due = Schedule.objects.using(using).filter(
+        name=name, enabled=True, next_at__lte=_stored(using, now)
     )
-    return jobs
+    schedule = due.select_for_update(skip_locked=True).first()
+    if schedule is None:  # Another worker is quicker, or a person has changed it.
+        return 0
+    task = task_of(using, schedule)
+    slots = _slots(schedule, now)
+    if not _move_on(using, schedule, now):
+        return 0
+    found = Slot.objects.using(using).filter(
+        schedule=name, at__in=[_stored(using, s) for s in slots]
+    )
+    done = set(found.values_list("at", flat=True))
+    made = []
+    for slot in slots:
+        at = _stored(using, slot)
+        if at not in done:  # Or the clock has gone back since.
+            done.add(at)
+            made.append(Slot(schedule=name, at=at, job_id=_enqueue(using, schedule, task, slot)))
+    Slot.objects.using(using).bulk_create(made)
+    return sum(one.job_id is not None for one in made)
+
+
+def _move_on(using: str, schedule: Schedule, now: datetime) -> bool:
+    """Count from now on; return False where another was quicker, which row locks rule out."""
+    counted_from = max(now, aware(schedule.counted_from))
+    following = schedule.recurrence.after(counted_from)
+    held = Schedule.objects.using(using).filter(
+        name=schedule.name, enabled=True, counted_from=schedule.counted_from
+    )
+    return bool(
+        held.update(
+            counted_from=_stored(using, counted_from),
+            next_at=following and _stored(using, following),
+        )
+    )
 
 
 def _slots(schedule: Schedule, now: datetime) -> list[datetime]:
     """Those that have come and are to be enqueued, the oldest first."""
     limit = schedule.catch_up_max if schedule.catch_up == CatchUp.ALL else 1
-    slots = schedule.recurrence.between(_aware(schedule.counted_from), now, limit)
+    slots = schedule.recurrence.between(aware(schedule.counted_from), now, limit)
     if schedule.catch_up == CatchUp.SKIP:
         slots = [slot for slot in slots if (now - slot).total_seconds() <= _LATE]
     return slots
 
 
-def _enqueue(using: str, schedule: Schedule, task: Task[..., Any], slot: datetime) -> int:
-    at = _stored(using, slot)
-    if Slot.objects.using(using).filter(schedule=schedule.name, at=at).exists():
-        return 0  # The clock has gone back since.
+def _enqueue(using: str, schedule: Schedule, task: Task[..., Any], slot: datetime) -> UUID | None:
+    """Return the id of the job; None where another one has its unique key."""
     delay = timedelta(seconds=random.uniform(0, schedule.jitter))  # noqa: S311
     token = carried.slot_to_carry.set(slot)
     try:
         with transaction.atomic(using=using):
-            job = task.using(run_after=_stored(using, slot + delay)).enqueue(
-                *schedule.args, **schedule.kwargs
-            )
-        job_id = job.id
+            at = task.using(run_after=_stored(using, slot + delay))
+            return UUID(at.enqueue(*schedule.args, **schedule.kwargs).id)
     except DuplicateJob:
-        job_id = None
+        return None
     finally:
         carried.slot_to_carry.reset(token)
-    Slot.objects.using(using).create(schedule=schedule.name, at=at, job_id=job_id)
-    return job_id is not None
 
 
-def _task_of(schedule: Schedule) -> Task[..., Any]:
-    # Before it is imported: a row must not make this process import anything.
-    if schedule.task not in scheduling.allowed_paths():
+def task_of(using: str, schedule: Schedule) -> Task[..., Any]:
+    """Its task, with the queue, the priority and the backend of the schedule.
+
+    Raises TaskNotFound for one that is not schedulable, InvalidSchedule for a backend that does
+    not keep its jobs in the same database, and InvalidTask.
+    """
+    if schedule.task not in scheduling.allowed_paths():  # Before anything is imported.
         raise TaskNotFound(
             f"{schedule.task} is not declared as schedulable: put @schedulable above its @task"
         )
@@ -204,35 +243,64 @@ def _task_of(schedule: Schedule) -> Task[..., Any]:
         changes["queue_name"] = schedule.queue_name
     if schedule.priority is not None:
         changes["priority"] = schedule.priority
-    return task.using(**changes)
+    task = task.using(**changes)
+    config = getattr(task.get_backend(), "config", None)
+    if getattr(config, "database", None) != using:  # Not in the transaction of its slot.
+        raise InvalidSchedule(
+            f"its backend {schedule.backend!r} does not keep jobs in the database {using!r}: "
+            "name one of TASKS that does"
+        )
+    return task
 
 
 def _declare(using: str, backend: str, wanted: Mapping[str, Declared]) -> None:
     now = _now(using)
-    rows = Schedule.objects.using(using).select_for_update().order_by("name")
-    there = {row.name: row for row in rows.filter(Q(name__in=wanted) | Q(declared=True))}
-    for name, one in sorted(wanted.items()):
-        columns = _columns(using, backend, one)
-        row = there.pop(name, None)
-        if row is None:
-            _begin(using, Schedule(name=name, declared=True, **columns), now)
-        elif not row.declared or any(getattr(row, key) != columns[key] for key in _DEFINITION):
-            changes_when = any(getattr(row, key) != columns[key] for key in _WHEN)
-            for key, value in {**columns, "declared": True}.items():
-                setattr(row, key, value)
-            if changes_when:
-                _begin(using, row, now)
-            else:
-                row.save(using=using)
-    gone = [name for name, row in there.items() if row.backend == backend]
-    Schedule.objects.using(using).filter(name__in=gone, declared=True).delete()
+    columns = {name: _columns(using, backend, one) for name, one in sorted(wanted.items())}
+    stored = Schedule.objects.using(using)
+    there = set(stored.filter(name__in=wanted).values_list("name", flat=True))
+    new = [Schedule(name=name, declared=True, **columns[name]) for name in columns.keys() - there]
+    for schedule in new:
+        _count_from(using, schedule, now)
+    # Another worker may be about the same.
+    stored.bulk_create(sorted(new, key=lambda one: one.name), ignore_conflicts=True)
+    rows = stored.filter(Q(name__in=wanted) | Q(declared=True, backend=backend))
+    gone = []
+    for row in rows.select_for_update().order_by("name"):
+        if row.name in wanted:
+            _bring_in_line(using, row, columns[row.name])
+        else:
+            gone.append(row.name)
+    if gone:
+        stored.filter(name__in=gone, declared=True).delete()
 
 
-def _begin(using: str, schedule: Schedule, now: datetime) -> None:
+def _bring_in_line(using: str, row: Schedule, columns: Mapping[str, Any]) -> None:
+    if row.declared and all(getattr(row, key) == columns[key] for key in _DEFINITION):
+        return
+    begins_anew = any(getattr(row, key) != columns[key] for key in _WHEN)
+    for key, value in {**columns, "declared": True}.items():
+        setattr(row, key, value)
+    if begins_anew:
+        _count_from(using, row, _now(using))
+    row.save(using=using)
+
+
+def _change(using: str, schedule: Schedule) -> None:
+    rows = Schedule.objects.using(using).filter(name=schedule.name).defer("args", "kwargs")
+    stored = rows.select_for_update().first()
+    if stored is None or any(
+        getattr(stored, key) != getattr(schedule, key) for key in (*_WHEN, "enabled")
+    ):
+        _count_from(using, schedule, _now(using))
+    else:  # As far as workers have come since it was read.
+        schedule.counted_from, schedule.next_at = stored.counted_from, stored.next_at
+    schedule.save(using=using)
+
+
+def _count_from(using: str, schedule: Schedule, now: datetime) -> None:
     following = schedule.recurrence.after(now)
     schedule.counted_from = _stored(using, now)
     schedule.next_at = following and _stored(using, following)
-    schedule.save(using=using)
 
 
 def _columns(using: str, backend: str, one: Declared) -> dict[str, Any]:
@@ -241,8 +309,9 @@ def _columns(using: str, backend: str, one: Declared) -> dict[str, Any]:
     return {
         "task": one.task,
         "backend": backend,
-        "args": list(one.args),
-        "kwargs": dict(one.kwargs),
+        # As they come back: to be compared.
+        "args": json.loads(json.dumps(list(one.args))),
+        "kwargs": json.loads(json.dumps(dict(one.kwargs))),
         "queue_name": one.queue_name,
         "priority": one.priority,
         "cron": when.cron,
@@ -256,13 +325,9 @@ def _columns(using: str, backend: str, one: Declared) -> dict[str, Any]:
 
 
 def _now(using: str) -> datetime:
-    return _aware(database.moment(using, database.clock(using)))
+    return aware(database.moment(using, database.clock(using)))
 
 
 def _stored(using: str, moment: datetime) -> datetime:
     """As the ORM takes it, which differs by USE_TZ."""
     return database.moment(using, moment.timestamp())
-
-
-def _aware(moment: datetime) -> datetime:
-    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
+
+from django.db import InterfaceError, OperationalError
 
 from django_claimq import scheduling
 from django_claimq.conf import Options
 from django_claimq.queueing import schedules
+from django_claimq.queueing.schedules import Fired
 
 logger = logging.getLogger("django_claimq.scheduler")
 
@@ -15,9 +19,15 @@ logger = logging.getLogger("django_claimq.scheduler")
 _LOOK = 10.0
 # Seconds for which a schedule that could not be enqueued is left alone.
 _LEAVE_ALONE = 30.0
+# Seconds to the next look where something is due that another worker is at.
+_BUSY = 0.2
+# Seconds between two times that rows are brought in line with the code: while a new version is
+# rolled out workers of the old one start too, and those that stay are to have the last word.
+_DECLARE_EVERY = 300.0
 # Slots are kept so long, in seconds, for people to see; and looked through so often.
 _KEEP_SLOTS = 7 * 86_400.0
 _FORGET_EVERY = 600.0
+_SLOTS_AT_ONCE = 1000
 
 
 class Scheduler:
@@ -27,33 +37,46 @@ class Scheduler:
         self._using = using
         self._backend = backend
         self._options = options
-        self._has_declared = False
+        self._next_declaring = -math.inf
         # By the name of a schedule: until when it is left alone, on time.monotonic().
         self._left_alone: dict[str, float] = {}
         self._next_forgetting = time.monotonic() + _FORGET_EVERY
 
     def look(self) -> float:
         """Enqueue what is due; return the seconds until more may be."""
-        if not self._has_declared:
-            self._declare()
         now = time.monotonic()
+        if now >= self._next_declaring:
+            self._declare()
+            self._next_declaring = now + _DECLARE_EVERY
         self._left_alone = {name: at for name, at in self._left_alone.items() if at > now}
         fired = schedules.fire_due(self._using, list(self._left_alone))
         self._left_alone.update(dict.fromkeys(fired.failed, now + _LEAVE_ALONE))
         if fired.jobs:
             logger.info("Enqueued %d jobs of schedules", fired.jobs)
         if now >= self._next_forgetting:
-            self._next_forgetting = now + _FORGET_EVERY
-            schedules.forget_slots(self._using, _KEEP_SLOTS)
-        return _LOOK if fired.next_in is None else min(_LOOK, max(0.0, fired.next_in))
+            self._forget(now)
+        return _wait(fired)
 
     def _declare(self) -> None:
-        """Bring the rows in line with the code, once."""
+        """Bring the rows in line with the code."""
         try:
             scheduling.discover()
             declared = scheduling.all_declared(self._options.schedules)
+            own = [one for one in declared if one.backend in (None, self._backend)]
+            schedules.declare(self._using, self._backend, own)
+        except (InterfaceError, OperationalError):
+            raise
         except Exception as error:  # A module may fail in any way it likes.
             logger.exception("The schedules in code cannot be read, those in rows can: %s", error)
-        else:
-            schedules.declare(self._using, self._backend, declared)
-        self._has_declared = True
+
+    def _forget(self, now: float) -> None:
+        forgotten = schedules.forget_slots(self._using, _KEEP_SLOTS, _SLOTS_AT_ONCE)
+        self._next_forgetting = now + (_FORGET_EVERY if forgotten < _SLOTS_AT_ONCE else 0.0)
+
+
+def _wait(fired: Fired) -> float:
+    if fired.next_in is None:
+        return _LOOK
+    if fired.next_in <= 0:
+        return 0.0 if fired.jobs else _BUSY
+    return min(_LOOK, fired.next_in)

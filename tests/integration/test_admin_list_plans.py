@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
+from django_claimq.admin import paging
+from django_claimq.insight.counts import state_counts
 from django_claimq.models import Error, Job
 from tests.factories import JobFactory
 from tests.integration.admin_list import ids_in, seen
@@ -69,3 +71,16 @@ def test_what_has_to_be_sorted_for_a_page_is_ids_alone(admin_client, many_jobs):
     Error.objects.create(fingerprint="0" * 32, task="t", exception="shop.Declined")
     plan = plan_of_list(admin_client, q="error:Declined")
     assert '"claimq_job"."task"' not in plan.sql
+
+
+def test_reads_of_a_page_use_indexes_though_the_planner_takes_the_table_for_a_small_one(many_jobs):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_bitmapscan = on")
+        cursor.execute("DELETE FROM pg_statistic WHERE starelid = 'claimq_job'::regclass")
+        cursor.execute("UPDATE pg_class SET reltuples = -1 WHERE relname = 'claimq_job'")
+    with paging.limited("default"):
+        plans = plans_of(lambda: state_counts("default"))
+    assert not {kind for plan in plans for kind in plan.kinds if "Seq" in kind or "Bitmap" in kind}
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW enable_seqscan")
+        assert cursor.fetchone() == ("on",)

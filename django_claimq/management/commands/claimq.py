@@ -7,9 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from django_claimq.flags import BadFlags, config_for
-from django_claimq.management.claimq import jobs, queues, schedules
+from django_claimq.management.claimq import importing, jobs, queues, schedules
 
-_SUBCOMMANDS = {one.name: one for module in (jobs, queues, schedules) for one in module.SUBCOMMANDS}
+_MODULES = (jobs, queues, schedules, importing)
+_SUBCOMMANDS = {one.name: one for module in _MODULES for one in module.SUBCOMMANDS}
 # What Django adds to the flags of every command.
 _OF_DJANGO = (
     *("verbosity", "settings", "pythonpath", "traceback", "no_color", "force_color", "skip_checks"),
