@@ -30,7 +30,7 @@ from django_claimq.compat import InvalidTask
 from django_claimq.exceptions import ClaimqError
 from django_claimq.models.job import Job
 from django_claimq.models.schedule import Schedule
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 
 _may_ask = method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
 
@@ -151,7 +151,7 @@ class ScheduleAdminMixin(RowPageMixin):
         row = self.row_to_change(request, object_id, self.has_run_permission(request))
         configured.schedulable_paths()
         try:
-            job_id = schedules.run_now(configured.database(), row)
+            job_id = firing.run_now(configured.database(), row)
         except (ClaimqError, InvalidTask, ImproperlyConfigured, ValueError) as error:
             # ValueError: JSON that cannot be read, so that no worker could enqueue it either.
             shows = self.has_payload_permission(request) or not isinstance(error, ClaimqError)

@@ -13,7 +13,7 @@ from django_claimq.recurrence import Recurrence
 
 
 class Schedule(models.Model):
-    """What is to be enqueued again and again. Any worker does it: see `queueing.schedules`."""
+    """What is to be enqueued again and again. Any worker does it: see `queueing.firing`."""
 
     class CatchUp(models.TextChoices):
         SKIP = "skip", _("leave out what came while no worker ran")

@@ -10,8 +10,8 @@ from django.db import InterfaceError, OperationalError
 
 from django_claimq import scheduling
 from django_claimq.conf import Options
-from django_claimq.queueing import schedules
-from django_claimq.queueing.schedules import Fired
+from django_claimq.queueing import firing, schedules
+from django_claimq.queueing.firing import Fired
 
 logger = logging.getLogger("django_claimq.scheduler")
 
@@ -49,7 +49,7 @@ class Scheduler:
             self._declare()
             self._next_declaring = now + _DECLARE_EVERY
         self._left_alone = {name: at for name, at in self._left_alone.items() if at > now}
-        fired = schedules.fire_due(self._using, list(self._left_alone))
+        fired = firing.fire_due(self._using, list(self._left_alone))
         self._left_alone.update(dict.fromkeys(fired.failed, now + _LEAVE_ALONE))
         if fired.jobs:
             logger.info("Enqueued %d jobs of schedules", fired.jobs)
@@ -70,7 +70,7 @@ class Scheduler:
             logger.exception("The schedules in code cannot be read, those in rows can: %s", error)
 
     def _forget(self, now: float) -> None:
-        forgotten = schedules.forget_slots(self._using, _KEEP_SLOTS, _SLOTS_AT_ONCE)
+        forgotten = firing.forget_slots(self._using, _KEEP_SLOTS, _SLOTS_AT_ONCE)
         self._next_forgetting = now + (_FORGET_EVERY if forgotten < _SLOTS_AT_ONCE else 0.0)
 
 

@@ -12,7 +12,7 @@ from django.db import OperationalError, connection, connections, transaction
 
 from django_claimq.models import Job, Schedule
 from django_claimq.models.schedule import Slot
-from django_claimq.queueing import database, schedules
+from django_claimq.queueing import database, firing, schedules
 from django_claimq.scheduling import parse
 from tests.concurrency.sides import PATIENCE, at_once, overlap
 from tests.factories import ago
@@ -32,7 +32,7 @@ def make(name=NAME, **values):
 
 
 def fire():
-    return schedules.fire_due("default").jobs
+    return firing.fire_due("default").jobs
 
 
 def check_once(made):
@@ -191,7 +191,7 @@ class TestClock:
     def test_a_clock_that_went_back_far_forgets_nothing_that_is_new(self):
         made = make()
         fire()
-        assert schedules.forget_slots("default", 7 * 86_400) == 0
+        assert firing.forget_slots("default", 7 * 86_400) == 0
         Schedule.objects.update(counted_from=made.counted_from, next_at=made.next_at)
         assert fire() <= 1, "a minute may have passed"
         check_once(made)

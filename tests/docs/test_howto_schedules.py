@@ -9,7 +9,7 @@ import pytest
 from django_claimq import scheduling
 from django_claimq.embedded import run_worker
 from django_claimq.models import Job, Schedule
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 from django_claimq.scheduling import parse
 from example_project.howto import schedules as code
 from tests.docs.pages import APPS, assert_shows
@@ -54,7 +54,7 @@ def test_a_bill_knows_its_month_however_late_it_is():
     Schedule.objects.update(
         counted_from=datetime(2026, 1, 15, tzinfo=UTC), next_at=ago(days=1), catch_up_max=3
     )
-    assert schedules.fire_due("default").jobs == 3
+    assert firing.fire_due("default").jobs == 3
     run_worker(batch=True)
     now = datetime.now(UTC)
     months = [now.year * 12 + now.month - 1 - back for back in (3, 2, 1)]
@@ -69,6 +69,6 @@ def test_a_row_may_name_what_is_schedulable():
     row = Schedule(name="once more", task=code.send_newsletter.module_path, every=60, args=["all"])
     schedules.changed("default", row)
     Schedule.objects.update(counted_from=ago(seconds=70), next_at=ago(seconds=1))
-    assert schedules.fire_due("default").jobs == 1
+    assert firing.fire_due("default").jobs == 1
     run_worker(batch=True)
     assert Job.objects.get().result == "all"

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 
 from django_claimq.models import Job, Schedule
 from django_claimq.models.schedule import Slot
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing
 from django_claimq.states import State
 from tests.factories import ago
 from tests.faults.lossy_proxy import LossyProxy
@@ -26,7 +26,7 @@ import os, signal, sys, django
 django.setup()
 from django.db import DatabaseError
 from django_claimq.compat import task_enqueued
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 import tests.supervision_tasks
 
 def freeze(**fields):
@@ -35,7 +35,7 @@ def freeze(**fields):
 if "freeze" in sys.argv:
     task_enqueued.connect(freeze)
 try:
-    print(schedules.fire_due("default"))
+    print(firing.fire_due("default"))
 except DatabaseError as error:
     print(repr(error))
     sys.exit(3)
@@ -112,7 +112,7 @@ def test_a_kill_at_every_message_of_a_look_costs_no_slot_and_doubles_none(tracer
     for number in range(1, tracer.count() + 2):
         made = make()
         killed += tracer.look(f"signal=SIGKILL:when={number}").code != 0
-        schedules.fire_due("default")
+        firing.fire_due("default")
         assert check_once(made) >= 4
         clear()
     assert killed >= 8
@@ -127,7 +127,7 @@ def test_a_connection_reset_at_every_reply_of_a_look_costs_no_slot_and_doubles_n
     for number in range(1, tracer.count() + 2):
         made = make()
         refused += tracer.look(f"error=ECONNRESET:when={number}").code == 3
-        schedules.fire_due("default")
+        firing.fire_due("default")
         assert check_once(made) >= 4
         clear()
     assert refused >= 8
@@ -148,11 +148,11 @@ def test_a_commit_that_is_not_heard_of_counts_once(
         monkeypatch.setitem(connection.settings_dict, "HOST", str(proxy.folder))
         monkeypatch.setitem(connection.settings_dict, "PORT", "")
         with pytest.raises(OperationalError):
-            schedules.fire_due("default")
+            firing.fire_due("default")
         assert proxy.cuts == 1
         monkeypatch.undo()
         connection.close()
-    assert schedules.fire_due("default").jobs == (0 if reply_lost else check_once(made))
+    assert firing.fire_due("default").jobs == (0 if reply_lost else check_once(made))
     assert check_once(made) >= 4
 
 
@@ -166,14 +166,14 @@ def test_a_worker_frozen_in_the_middle_of_a_slot_holds_up_that_schedule_alone(wo
     workers.until(lambda: state_of(frozen.pid) == "T", "it is frozen", frozen)
     other = make("other")
     began = time.monotonic()
-    fired = schedules.fire_due("default")
+    fired = firing.fire_due("default")
     assert time.monotonic() - began < 5, "it does not wait, nor look again and again"
     assert (fired.jobs, fired.failed) == (check_once(other), [])
     assert fired.next_in < 0
     assert not Slot.objects.filter(schedule=made.name).exists()
     # It freezes at each of its jobs.
     workers.until(lambda: frozen.send(signal.SIGCONT) or frozen.code == 0, "its end")
-    assert schedules.fire_due("default").jobs == 0
+    assert firing.fire_due("default").jobs == 0
     assert check_once(made) >= 4
 
 

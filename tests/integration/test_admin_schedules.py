@@ -10,9 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
-from django.contrib.auth.models import Permission
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -20,7 +18,7 @@ from django.utils import timezone
 from django_claimq import scheduling, task
 from django_claimq.models import Job, Schedule
 from django_claimq.models.schedule import Slot
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 from django_claimq.scheduling import parse, schedulable
 from tests.factories import JobFactory, ago, ahead
 
@@ -64,20 +62,6 @@ FORM = {
     "catch_up": "latest",
     "catch_up_max": "100",
 }
-
-
-@pytest.fixture
-def staff(django_user_model):
-    """Make a client of a staff user who has only the permissions named."""
-
-    def sign_in(*codenames):
-        user = django_user_model.objects.create_user(f"staff {codenames}", is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
 
 
 @pytest.fixture
@@ -390,7 +374,7 @@ def test_a_schedule_is_changed_and_its_slots_count_from_now_on(manager):
     assert (row.every, row.cron, row.args) == (None, "0 9 * * MON", ["Zoë"])
     assert row.counted_from > ago(minutes=1)
     assert row.next_at > timezone.now()
-    assert schedules.fire_due("default").jobs == 0
+    assert firing.fire_due("default").jobs == 0
     assert "cron, every" in LogEntry.objects.get().change_message
 
 

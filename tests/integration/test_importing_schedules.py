@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from django_claimq import schedulable, task
 from django_claimq.models import Job, Schedule
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 from tests import foreign_tables as tables
 from tests.tasks import noop
 
@@ -339,7 +339,7 @@ class TestRunning:
             counted_from=row.counted_from - timedelta(minutes=2),
             next_at=row.next_at - timedelta(minutes=2),
         )
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
         assert Job.objects.get().args == [3]
 
     def test_without_any_it_says_so(self, q2, capsys):

@@ -14,7 +14,7 @@ from django_claimq.conf import Options
 from django_claimq.exceptions import InvalidSchedule
 from django_claimq.models import Job, Schedule
 from django_claimq.models.schedule import Slot, aware
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 from django_claimq.recurrence import Recurrence
 from django_claimq.scheduling import parse
 from django_claimq.worker import scheduler
@@ -89,7 +89,7 @@ class TestCost:
         assert Job.objects.count() == 100
 
     def test_very_many_that_are_due_at_once_are_done_in_several_looks(self, looker, monkeypatch):
-        monkeypatch.setattr(schedules, "_LONG", 60.0)
+        monkeypatch.setattr(firing, "_LONG", 60.0)
         make_many(230)
         assert [looker.look() for _ in range(2)] == [0.0, 0.0]
         assert Job.objects.count() == 200
@@ -97,9 +97,9 @@ class TestCost:
         assert Job.objects.count() == Slot.objects.count() == 230
 
     def test_a_look_that_takes_long_ends_before_all_is_done(self, looker, monkeypatch):
-        monkeypatch.setattr(schedules, "_LONG", -1.0)
+        monkeypatch.setattr(firing, "_LONG", -1.0)
         make_many(2)
-        fired = schedules.fire_due("default")
+        fired = firing.fire_due("default")
         assert (fired.jobs, fired.next_in < 0) == (0, True)
 
     def test_very_many_that_cannot_be_are_left_alone(self, looker):
@@ -120,7 +120,7 @@ class TestCost:
 
     @pytest.mark.parametrize(("next_in", "jobs", "wait"), [(-5, 0, 0.2), (-5, 1, 0), (3, 1, 3)])
     def test_what_another_worker_is_at_is_not_looked_at_without_a_pause(self, next_in, jobs, wait):
-        assert scheduler._wait(schedules.Fired(jobs, [], next_in)) == wait
+        assert scheduler._wait(firing.Fired(jobs, [], next_in)) == wait
 
     def test_slots_are_forgotten_as_fast_as_they_come(self, looker, monkeypatch):
         monkeypatch.setattr(scheduler, "_SLOTS_AT_ONCE", 10)
@@ -137,15 +137,15 @@ class TestTrouble:
         """Of a receiver of a signal, say; the database is there, so it is no reason to stop."""
         make()
         make("other")
-        real = schedules._enqueue
+        real = firing._enqueue
 
         def enqueue(using, schedule, *args):
             if schedule.name == NAME:
                 raise IntegrityError("of user code")
             return real(using, schedule, *args)
 
-        monkeypatch.setattr(schedules, "_enqueue", enqueue)
-        fired = schedules.fire_due("default")
+        monkeypatch.setattr(firing, "_enqueue", enqueue)
+        fired = firing.fire_due("default")
         assert (fired.jobs, fired.failed) == (1, [NAME])
         assert Schedule.objects.get(name=NAME).next_at < ago(seconds=0), "it is still due"
 
@@ -157,7 +157,7 @@ class TestTrouble:
             "at once": {"BACKEND": "django.tasks.backends.immediate.ImmediateBackend"},
         }
         make(backend=alias)
-        assert schedules.fire_due("default").failed == [NAME]
+        assert firing.fire_due("default").failed == [NAME]
         assert not Slot.objects.exists()
 
     def test_what_code_declares_and_rows_cannot_hold_does_not_end_the_worker(
@@ -178,7 +178,7 @@ class TestTrouble:
 
     def test_a_slot_whose_unique_key_is_taken_again_costs_the_others_nothing(self):
         make(counted_from=ago(hours=5), catch_up="all", task=only_once.module_path)
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
         assert Slot.objects.filter(job_id=None).count() == 4
 
     def test_an_end_long_past_takes_no_time(self):
@@ -194,13 +194,13 @@ class TestChanging:
         row = Schedule.objects.get()
         row.queue_name = "mail"
         schedules.changed("default", row)
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
         assert Job.objects.get().queue_name == "mail"
 
     def test_a_change_does_not_undo_what_a_worker_did_meanwhile(self):
         make()
         row = Schedule.objects.get()
-        schedules.fire_due("default")
+        firing.fire_due("default")
         row.queue_name = "mail"
         schedules.changed("default", row)
         assert Schedule.objects.get().next_at > ago(seconds=0)
@@ -248,13 +248,13 @@ def test_without_time_zone_support_it_is_the_same(settings, zone):
         ),
     )
     row = Schedule.objects.get()
-    assert 0 < schedules.fire_due("default").next_in <= 60
+    assert 0 < firing.fire_due("default").next_in <= 60
     for field in ("counted_from", "next_at"):
         setattr(row, field, getattr(row, field) - timedelta(minutes=5))
     row.save()
     assert len(row.next_slots(timezone.now(), 2)) == 2
-    assert schedules.fire_due("default").jobs == 1
-    assert schedules.fire_due("default").jobs == 0
+    assert firing.fire_due("default").jobs == 1
+    assert firing.fire_due("default").jobs == 0
     slot, job = Slot.objects.get(), Job.objects.get()
     assert slot.at == job.run_after
     known = datetime.fromisoformat(job.metadata["claimq_carried"]["slot"])

@@ -14,7 +14,7 @@ from django_claimq import carried, scheduling, task
 from django_claimq.compat import task_enqueued
 from django_claimq.models import Job, Schedule
 from django_claimq.models.schedule import Slot
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 from django_claimq.scheduling import parse, schedulable
 from django_claimq.states import State
 from django_claimq.testing import run_jobs
@@ -67,34 +67,34 @@ def slots():
 class TestFiring:
     def test_nothing_is_enqueued_before_the_first_slot(self):
         make(every=3600)
-        fired = schedules.fire_due("default")
+        fired = firing.fire_due("default")
         assert (fired.jobs, fired.failed) == (0, [])
         assert 0 < fired.next_in <= 3600
         assert not Job.objects.exists()
 
     def test_a_slot_that_has_come_is_enqueued_once(self):
         make(missed=70)
-        assert schedules.fire_due("default").jobs == 1
-        assert schedules.fire_due("default").jobs == 0
+        assert firing.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 0
         job, slot = Job.objects.get(), Slot.objects.get()
         assert (slot.schedule, slot.job_id) == (NAME, job.id)
         assert job.run_after == slot.at < timezone.now() < Schedule.objects.get().next_at
 
     def test_the_task_gets_what_the_schedule_says(self):
         make(missed=70, args=[1], kwargs={}, queue_name="mail", priority=7)
-        schedules.fire_due("default")
+        firing.fire_due("default")
         job = Job.objects.get()
         assert (job.args, job.queue_name, job.priority) == ([1], "mail", 7)
 
     def test_the_task_knows_its_slot_and_what_it_enqueues_has_none(self):
         make(missed=70)
-        schedules.fire_due("default")
+        firing.fire_due("default")
         run_jobs()
         assert datetime.fromisoformat(Job.objects.get().result) == slots()[0]
         Schedule.objects.update(task=parent.module_path)
         Slot.objects.all().delete()
         let_pass(70)
-        schedules.fire_due("default")
+        firing.fire_due("default")
         run_jobs()
         child = Job.objects.get(task=noop.module_path)
         assert "slot" not in child.metadata["claimq_carried"]
@@ -102,7 +102,7 @@ class TestFiring:
 
     def test_a_retry_has_the_same_slot(self):
         make(missed=70)
-        schedules.fire_due("default")
+        firing.fire_due("default")
         run_jobs()
         Job.objects.all().requeue()
         run_jobs()
@@ -113,11 +113,11 @@ class TestFiring:
         assert schedules.enable("default", NAME, enabled=False)
         assert not schedules.enable("default", NAME, enabled=False)
         let_pass(600)
-        assert schedules.fire_due("default") == (0, [], None)
+        assert firing.fire_due("default") == (0, [], None)
         assert schedules.enable("default", NAME, enabled=True)
-        assert schedules.fire_due("default").jobs == 0
+        assert firing.fire_due("default").jobs == 0
         let_pass(61)
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
 
     def test_one_moment_comes_once(self):
         Schedule.objects.create(
@@ -127,12 +127,12 @@ class TestFiring:
             counted_from=ago(seconds=9),
             next_at=ago(seconds=5),
         )
-        assert schedules.fire_due("default") == (1, [], None)
-        assert schedules.fire_due("default").jobs == 0
+        assert firing.fire_due("default") == (1, [], None)
+        assert firing.fire_due("default").jobs == 0
 
     def test_jitter_puts_jobs_off_and_leaves_slots_alone(self):
         make(missed=3000, catch_up="all", jitter=1000.0)
-        assert schedules.fire_due("default").jobs >= 49
+        assert firing.fire_due("default").jobs >= 49
         assert all(at.second == 0 for at in slots()), "the slots are whole minutes"
         late = [
             (job.run_after - slot.at).total_seconds()
@@ -149,63 +149,63 @@ class TestCatchingUp:
     def test_the_newest_is_enqueued_by_default(self):
         make(missed=600)
         newest = Schedule.objects.get().next_at
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
         assert newest < slots()[0] <= timezone.now()
         assert timezone.now() - slots()[0] < timedelta(minutes=1)
 
     def test_all_are_on_demand_up_to_a_limit(self):
         make(missed=600, catch_up="all", catch_up_max=4)
-        assert schedules.fire_due("default").jobs == 4
+        assert firing.fire_due("default").jobs == 4
         found = slots()
         assert [later - one for one, later in pairwise(found)] == [timedelta(minutes=1)] * 3
         assert timezone.now() - found[-1] < timedelta(minutes=1)
 
     def test_what_is_late_is_left_out_on_demand(self):
         make(every=3600, catch_up="skip")
-        last = schedules._now("default").replace(minute=0, second=0, microsecond=0)
+        last = schedules.now_of("default").replace(minute=0, second=0, microsecond=0)
         Schedule.objects.update(counted_from=ago(hours=9), next_at=ago(hours=8))
         is_late = (timezone.now() - last).total_seconds() > 60
-        assert schedules.fire_due("default").jobs == (0 if is_late else 1)
+        assert firing.fire_due("default").jobs == (0 if is_late else 1)
         assert Schedule.objects.get().next_at > timezone.now()
 
     def test_what_is_hardly_late_is_not_left_out(self):
         make(every=30, missed=70, catch_up="skip")
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
 
     def test_a_change_makes_up_for_nothing(self):
         schedule = make(missed=600, catch_up="all")
         schedule.every = 30
         schedules.changed("default", schedule)
-        assert schedules.fire_due("default").jobs == 0
+        assert firing.fire_due("default").jobs == 0
 
 
 class TestOnce:
     def test_a_clock_that_has_gone_back_enqueues_nothing_again(self):
         make(missed=600, catch_up="all")
-        count = schedules.fire_due("default").jobs
+        count = firing.fire_due("default").jobs
         before = slots()
         let_pass(600)
-        assert schedules.fire_due("default").jobs == 0
+        assert firing.fire_due("default").jobs == 0
         assert slots() == before
         assert Job.objects.count() == count
 
     def test_counting_never_goes_back(self):
         make()
         Schedule.objects.update(counted_from=ahead(hours=1), next_at=ago(seconds=1))
-        assert schedules.fire_due("default").jobs == 0
+        assert firing.fire_due("default").jobs == 0
         assert Schedule.objects.get().next_at > ahead(minutes=59)
 
     def test_the_slot_is_done_with_where_another_job_holds_the_unique_key(self):
         only_once.enqueue()
         make(missed=70)
         Schedule.objects.update(task=only_once.module_path)
-        assert schedules.fire_due("default") == (0, [], pytest.approx(30, abs=30))
+        assert firing.fire_due("default") == (0, [], pytest.approx(30, abs=30))
         assert Slot.objects.get().job_id is None
 
     def test_slots_are_forgotten_after_a_while(self):
         make(missed=600, catch_up="all")
-        schedules.fire_due("default")
-        assert schedules.forget_slots("default", kept_for=250) >= 4
+        firing.fire_due("default")
+        assert firing.forget_slots("default", kept_for=250) >= 4
         assert min(slots()) >= ago(seconds=260)
 
 
@@ -217,7 +217,7 @@ class TestTrouble:
         make(missed=70)
         Schedule.objects.update(task=path)
         before = Schedule.objects.values().get()
-        fired = schedules.fire_due("default")
+        fired = firing.fire_due("default")
         assert (fired.jobs, fired.failed) == (0, [NAME])
         assert "put @schedulable above" in caplog.text
         assert not {"no", "this", "antigravity"} & set(sys.modules)
@@ -232,9 +232,9 @@ class TestTrouble:
         Schedule.objects.filter(name="other").update(
             counted_from=ago(seconds=70), next_at=ago(seconds=5)
         )
-        fired = schedules.fire_due("default")
+        fired = firing.fire_due("default")
         assert (fired.jobs, fired.failed) == (1, [NAME])
-        assert schedules.fire_due("default", [NAME]).failed == []
+        assert firing.fire_due("default", [NAME]).failed == []
 
     def test_a_receiver_that_fails_enqueues_nothing_of_it(self, caplog):
         make(missed=70)
@@ -244,7 +244,7 @@ class TestTrouble:
 
         task_enqueued.connect(fail)
         try:
-            fired = schedules.fire_due("default")
+            fired = firing.fire_due("default")
         finally:
             task_enqueued.disconnect(fail)
         if fired.jobs:  # The framework sends it robustly.
@@ -256,7 +256,7 @@ class TestTrouble:
     def test_a_row_that_makes_no_sense_is_left_alone(self, caplog):
         make(missed=70)
         Schedule.objects.update(zone="Mars/Olympus")
-        assert schedules.fire_due("default").failed == [NAME]
+        assert firing.fire_due("default").failed == [NAME]
         assert "no time zone" in caplog.text
 
 
@@ -280,19 +280,19 @@ class TestDeclaring:
         before = Schedule.objects.values().get()
         schedules.declare("default", "default", [self.declared()])
         assert Schedule.objects.values().get() == before
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
 
     def test_a_change_of_when_begins_anew(self):
         schedules.declare("default", "default", [self.declared()])
         let_pass(600)
         schedules.declare("default", "default", [self.declared(every="30s")])
-        assert schedules.fire_due("default").jobs == 0
+        assert firing.fire_due("default").jobs == 0
 
     def test_a_change_of_what_does_not(self):
         schedules.declare("default", "default", [self.declared()])
         let_pass(70)
         schedules.declare("default", "default", [self.declared(args=[2])])
-        assert schedules.fire_due("default").jobs == 1
+        assert firing.fire_due("default").jobs == 1
         assert Job.objects.get().args == [2]
 
     def test_what_a_person_turned_off_stays_off(self):
@@ -319,7 +319,7 @@ class TestDeclaring:
 
 def test_the_next_slots_are_told_beforehand():
     schedule = make(every=3600)
-    first, *others = schedule.next_slots(schedules._now("default"), 3)
+    first, *others = schedule.next_slots(schedules.now_of("default"), 3)
     assert others == [first + timedelta(hours=1), first + timedelta(hours=2)]
     once = Schedule(task="x.y", at=datetime(2030, 1, 1, tzinfo=UTC), counted_from=ago(days=1))
     assert once.next_slots(timezone.now()) == [datetime(2030, 1, 1, tzinfo=UTC)]

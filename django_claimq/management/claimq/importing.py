@@ -22,7 +22,7 @@ from django_claimq.management.claimq import celery_beat, django_q2
 from django_claimq.management.claimq.foreign import Foreign
 from django_claimq.management.claimq.subcommand import Answer, Subcommand
 from django_claimq.models import Schedule
-from django_claimq.queueing import schedules
+from django_claimq.queueing import firing, schedules
 
 _SOURCES: dict[str, Any] = {"celery-beat": celery_beat, "django-q2": django_q2}
 # What is the matter with one schedule; the others are imported.
@@ -113,7 +113,7 @@ def _converted(options: Options, foreign: Foreign, names: _Names) -> Schedule:
     values = {**foreign.values, "queue_name": _queue(task, foreign.values["queue_name"], names)}
     one = scheduling.parse({"name": foreign.name, "task": path, **values})
     schedule = schedules.row_of(options.database, task.backend, one)
-    schedules.task_of(options.database, schedule)
+    firing.task_of(options.database, schedule)
     positions = bind(task, one.args, one.kwargs)
     encode_arguments(
         one.args, dict(one.kwargs), task=path, names=positions, limit=options.max_payload
