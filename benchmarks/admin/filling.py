@@ -56,6 +56,8 @@ def fill(amounts: Amounts) -> None:
         cursor.execute("SET work_mem = '256MB'")
         for sql in (*_functions(amounts), jobs(amounts), *_LARGE_JOB, *_statistics(), *_OTHERS):
             cursor.execute(sql)
+        # The pages are measured on this connection.
+        cursor.execute("RESET work_mem; RESET synchronous_commit")
 
 
 def stay_alive() -> None:
