@@ -217,13 +217,18 @@ def test_a_schedule_that_can_be_enqueued_is_fine(check):
     assert check(scheduled(), QUEUES=["default"]) == []
 
 
+def test_a_schedule_whose_arguments_are_no_json_is_an_error(check):
+    (found,) = check(scheduled(args=[object()]), QUEUES=["default"])
+    assert found.id == "claimq.E002"
+    assert "nightly" in found.msg
+
+
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
         ({"task": "no.such.task"}, "cannot be imported"),
         ({"task": "os.system"}, "is not a task"),
         ({"task": "tests.tasks.mail"}, "to"),
-        ({"args": [object()]}, "nightly"),
         ({"queue_name": "mial"}, "queue 'mial' is not in QUEUES"),
     ],
 )
