@@ -24,6 +24,6 @@ class Limits:
             return f"it is {humanise(round(age))} old"
         if self._plan.max_memory is not None:
             used = resident_memory()
-            if used > self._plan.max_memory * self._spread:
+            if used is not None and used > self._plan.max_memory * self._spread:
                 return f"it uses {used / 1e6:,.0f} MB of memory"
         return ""

@@ -100,7 +100,7 @@ class Reader:
     def press(self, button: str) -> None:
         """Press a button on the newest job's page."""
         page = self.newest_job()
-        path = _only(rf'value="{button}" formaction="([^"]+)"', page)
+        path = _only(rf'action="([^"]+)">(?:(?!</form>)[\s\S])*value="{button}"', page)
         token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page)[0]
         self.open(path, {"csrfmiddlewaretoken": token})
 

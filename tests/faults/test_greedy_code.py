@@ -161,10 +161,11 @@ def test_the_end_of_a_task_that_hangs_in_the_only_thread_is_announced(workers, l
 
 def test_a_task_that_holds_the_interpreter_past_its_lease_is_run_elsewhere(workers, ledger):
     """C6: threads cannot renew the lease meanwhile. The late outcome is refused."""
+    first, second = workers.start_registered(), workers.start_registered()
     job = runtime_tasks.hold_gil.enqueue(int(2.5 * LEASE))
-    worker = workers.start()
     workers.until_begun(job)
-    other = workers.start()
+    is_first = workers.row_of(first).id == row_of(job).claimed_by
+    worker, other = (first, second) if is_first else (second, first)
     workers.until_begun(job, runs=2)
     workers.until_logged(worker, f"Claim lost: the outcome of job {job.id}")
     workers.until(finished(job), "its end", other)
