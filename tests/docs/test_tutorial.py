@@ -189,7 +189,7 @@ class Reader:
     def _kill_worker(self) -> None:
         self.await_state("Running")
         page = self.open("/admin/django_claimq/worker/")
-        pid = int(_only(r'class="field-pid">(\d+)<', page))
+        pid = int(_only(r'class="field-process">(\d+) ', page))
         # The worker is a child of the command, which lives on.
         assert self._worker is not None
         assert pid != self._worker.pid
