@@ -44,6 +44,8 @@ def test_each_effect_is_there_once_whatever_kills_or_stops_workers(
         crew.until(lambda least=part: finished() >= least, f"{part} jobs")
         blow()
     crew.until(lambda: finished() == 2 * jobs, "all the jobs")
+    for worker in crew.members:  # One that has just begun knows no TERM yet.
+        workers.until(lambda worker=worker: workers.row_of(worker), "a Worker row", worker)
     assert [worker.stop() for worker in crew.members] == [0] * CREW
 
     check_effects()
