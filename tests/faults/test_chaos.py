@@ -33,6 +33,8 @@ def test_no_kill_loses_a_job_or_counts_one_twice(workers, ledger):
         crew[victim].kill()
         crew[victim] = workers.start("--queues", "default", **TIMING)
     workers.until(lambda: finished() == jobs, "all the jobs", *crew)
+    for worker in crew:  # One that has just begun knows no TERM yet.
+        workers.until(lambda worker=worker: workers.row_of(worker), "a Worker row", worker)
     assert [worker.stop() for worker in crew] == [0] * CREW
 
     assert Counter(Job.objects.values_list("state", flat=True)) == {State.SUCCESSFUL: jobs}

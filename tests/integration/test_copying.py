@@ -10,7 +10,7 @@ import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_claimq import enqueue_many
@@ -128,6 +128,7 @@ def test_all_columns_are_as_by_insert_whatever_the_arguments():
 
 
 @pytest.mark.django_db(transaction=True)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.lists(NESTED, max_size=3), NESTED), min_size=1, max_size=4))
 def test_any_arguments_are_stored_as_by_insert(arguments):
     assert_same([(tasks.noop, args, {"key": value}) for args, value in arguments])
