@@ -13,7 +13,8 @@ from django_claimq.queueing import schedules
 from django_claimq.states import State
 from tests import supervision_tasks
 
-pytestmark = pytest.mark.process
+# Slots come by the second.
+pytestmark = [pytest.mark.process, pytest.mark.faults]
 
 TASK = supervision_tasks.scheduled.module_path
 
@@ -68,7 +69,6 @@ def test_schedules_in_settings_become_rows(workers):
     check_slots()
 
 
-@pytest.mark.faults
 def test_killed_workers_lose_no_slot_and_double_none(workers):
     for number in range(5):
         make(f"schedule {number}", catch_up="all")
