@@ -24,3 +24,4 @@ def _restore():
     for config in apps.get_app_configs():
         create_contenttypes(config, verbosity=0)
         create_permissions(config, verbosity=0)
+    ContentType.objects.get_for_models(*apps.get_app_config("django_claimq").get_models())
