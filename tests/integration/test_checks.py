@@ -6,7 +6,7 @@ import pytest
 from django.core.checks import Error, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
-from django_claimq import checks, definition, task
+from django_claimq import checks, definition, scheduling, task
 from django_claimq.compat import task_backends
 
 SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": "/nowhere/jobs.sqlite3"}
@@ -29,6 +29,9 @@ def check(settings):
         with pytest.MonkeyPatch.context() as patch:
             # Not by override: Django would warn, since connections exist already.
             patch.setattr(settings._wrapped, "DATABASES", databases, raising=False)
+            # Not what other tests' schedules may name.
+            patch.setattr(scheduling, "_allowed", set())
+            patch.setattr(scheduling, "declared", {})
             return list(task_backends["default"].check())
 
     return check_with
